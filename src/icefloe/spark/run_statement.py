@@ -1,4 +1,4 @@
-"""`run_statement`: runs one SQL statement on catalogs and returns its rows as Arrow, for the command line."""
+"""`run_statement`: run one SQL statement on catalogs and return its rows as Arrow, for the command line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +12,13 @@ from icefloe.spark.types.spark_types import quote_name
 
 
 def run_statement(spark: SparkSession, text: str, catalogs: Mapping[str, Catalog], *, current: str, most: int | None) -> Any:
-    """Run a statement in a session of its own, so that the current catalog of the given one stays.
+    """Run a statement in a new session, so that the current catalog of the given session does not change.
 
     Args:
         spark: A classic session.
         text: The statement.
-        catalogs: The catalogs of its names.
-        current: The catalog of names that name none.
+        catalogs: The catalogs that the statement may use, by name.
+        current: The catalog for names without a catalog.
         most: Maximum number of rows to return; None for all.
 
     Returns:

@@ -1,4 +1,4 @@
-"""The public function `session`: a Spark session with attached catalogs. `runtime/start_session.py` starts Spark."""
+"""The public function `session`: start a Spark session with attached catalogs. `runtime/start_session.py` starts Spark."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from icefloe.spark.scan.read_options import similar_setting
 from icefloe.spark.write.start_workers import worker_settings
 from icefloe.spark.write.write_options import SETTINGS
 
-# Values of the setting `spark.sql.catalog.<name>` by which a session is given a catalog.
+# Values of the setting `spark.sql.catalog.<name>` that select a catalog of Icefloe.
 NAMED = (*CATALOG_NAMES, *JAVA_CLASSES)
 
 
@@ -28,27 +28,27 @@ def session(
     master: str | None = None,
     **settings: object,
 ) -> SparkSession:
-    """Return the active Spark session with these settings, or start one: `session(master="local[2]", catalogs={"lake": catalog})`.
+    """Return the active Spark session with these settings applied, or start one: `session(master="local[2]", catalogs={"lake": catalog})`.
 
-    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Java's module
-    `jdk.incubator.vector`, whose start prints a warning, is only loaded if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. Where a
-    session runs already, a setting that Spark fixes at its start is not changed, and a warning is logged.
+    A new session finds Java automatically. By default it is quiet (only errors, no console progress, no web UI) and uses UTC; settings override these defaults.
+    Java's module `jdk.incubator.vector`, which prints a warning, is loaded only if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. If
+    a session is running already, settings that Spark reads only at its start are not changed, and a warning is logged.
 
     Args:
         conf: Settings by name.
-        catalogs: Catalogs to attach by their names in SQL, each in a form that `attach` accepts. Those in the settings (`spark.sql.catalog.lake=icefloe`) are
-            attached in any case.
+        catalogs: Catalogs to attach, by SQL name, each in a form that `attach` accepts. Catalogs in the settings (`spark.sql.catalog.lake=icefloe`) are always
+            attached too.
         app_name: The name of the application in Spark's UI.
         master: The master URL, such as `local[2]`.
-        **settings: Settings by name, which take precedence over `conf`.
+        **settings: Settings by name, which override `conf`.
 
     Returns:
         A classic session.
 
     Raises:
         EngineError: No Java is found, the JVM does not start, or the running session is one of Spark Connect.
-        InvalidInputError: A catalog cannot be attached, as in `attach`; or the name of a setting of Iceberg seems misspelt.
-        NoSuchCatalogError: There is no catalog of a configured name.
+        InvalidInputError: `attach` refuses a catalog; or the name of an Iceberg setting seems misspelt.
+        NoSuchCatalogError: A configured catalog does not exist.
     """
     for setting in (*(conf or {}), *settings):
         similar = similar_setting(setting, SETTINGS)
@@ -68,5 +68,5 @@ def session(
 
 
 def has_catalogs(settings: Mapping[str, object]) -> bool:
-    """Return True if settings name a catalog that `attach` may attach."""
+    """Return True if the settings may contain a catalog for `attach`."""
     return any(name.startswith(PREFIX) and "." not in name.removeprefix(PREFIX) and value in NAMED for name, value in settings.items())

@@ -1,6 +1,6 @@
-"""`SparkEngine`: Spark as an engine of tables, found through the entry point `icefloe.engines`. Creating one starts nothing.
+"""`SparkEngine`: Spark as an engine of tables, found through the entry point group `icefloe.engines`. Creating the object starts nothing.
 
-Reading is in `scan/`, writing in `write/`, row-level operations in `row_level/`, the jobs that find unreachable and orphan files in `maintenance/`.
+Reading is in `scan/`, writing in `write/`, row-level operations in `row_level/`, and the search for orphan files in `maintenance/`.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -34,25 +34,25 @@ from icefloe.spec.schema.schema import Schema
 
 
 class SparkEngine:
-    """The engine whose rows are Spark DataFrames and whose work is done by Spark's tasks."""
+    """The engine whose rows are Spark DataFrames, and whose work is done by Spark's tasks."""
 
     name = "spark"
 
     def environment(self) -> Mapping[str, str]:
-        """Return the name, the version and the application id for snapshot summaries; without a running session PySpark's version and no id."""
+        """Return name, version and application id for snapshot summaries. Without a running session, it is PySpark's version and no id."""
         running = active_session()
         if running is None:
             return {"engine-name": "spark", "engine-version": pyspark.__version__}
         return {"engine-name": "spark", "engine-version": running.version, "app-id": running.sparkContext.applicationId}
 
     def setting(self, name: str) -> str | None:
-        """Return a setting of the active session, of Spark Connect too; None where it is not set, or no session runs."""
+        """Return a setting of the active session, also of Spark Connect; None if it is not set, or there is no session."""
         running = active_session() or SparkSession.getActiveSession()
         value = None if running is None else running.conf.get(name, None)
         return None if value is None else str(value)
 
     def accepts(self, rows: object) -> bool:
-        """Return True for a Spark DataFrame, of Spark Connect too, and for files that Spark's tasks have written already."""
+        """Return True for a Spark DataFrame, also of Spark Connect, and for files that Spark's tasks have already written."""
         return isinstance(rows, DataFrame | RowsInForm | WrittenFiles)
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
@@ -60,7 +60,7 @@ class SparkEngine:
 
         Raises:
             UnsupportedFeatureError: The table's files are in memory.
-            IcefloeError: As `write_rows` and `write_connect_rows`.
+            IcefloeError: Errors of `write_rows` and `write_connect_rows`.
         """
         if isinstance(rows, WrittenFiles):
             return list(rows.files)
@@ -70,13 +70,13 @@ class SparkEngine:
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows, as `Engine.upsert`. Rows of Spark Connect come to this process, which joins them. Raises as `spark_source` and `connect_source`."""
+        """Check the rows of an upsert. See `Engine.upsert`. For Spark Connect, this process joins the rows. Raises as `spark_source` and `connect_source`."""
         if not has_jvm(rows.sparkSession):
             return connect_source(rows, schema, key_ids, updates=updates)
         return spark_source(rows, schema, key_ids, updates=updates, join=_join)
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
-        """Run `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for rows of Spark Connect and locations in memory."""
+        """Run a SQL statement. See `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for Connect and locations in memory."""
         if statement.source is not None:
             _check_classic(statement.source)
         return run_statement(table, statement)
@@ -92,11 +92,11 @@ class SparkEngine:
         target: WriteTarget | None = None,
         combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Yield the results of a function for items, by the tasks of one Spark job; for a client of Connect by this process.
+        """Yield the results of a function for items, computed by the tasks of a Spark job; for a client of Spark Connect by this process.
 
         Raises:
             UnsupportedFeatureError: The files that the function writes are in memory.
-            IcefloeError: As `map_in_tasks` and `write_in_tasks`.
+            IcefloeError: Errors of `map_in_tasks` and `write_in_tasks`.
         """
         if _is_client():
             return IN_PROCESS.map(function, items, description, threads=threads, target=target, combine=combine)
@@ -106,7 +106,7 @@ class SparkEngine:
         return iter(write_in_tasks(session(), description, function, items, target))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
-        """Find orphan files by Spark's tasks. What only this process can list, a client of Connect, memory, or local files of a cluster, is searched in it."""
+        """Find orphan files by Spark's tasks. If only this process can list the files, it searches: for Spark Connect, memory, or a cluster's local files."""
         if request.view is not None and not has_jvm(request.view.sparkSession):
             return IN_PROCESS.orphans(replace(request, view=None, files=files_of_view(request)))
         if _is_client() or request.files is not None or scheme_of(request.folder) == "memory" or not _sees_files(session(), request.folder):
@@ -114,12 +114,12 @@ class SparkEngine:
         return find_orphans(session(), request)
 
     def read(self, request: ScanRequest) -> DataFrame:
-        """Return the rows as a lazy DataFrame of the active session, or of a new one where none is active."""
+        """Return the rows as a lazy DataFrame of the active session, or of a new session if none is active."""
         return read(session(), request)
 
 
 def _join(request: UpsertRequest) -> UpsertedRows:
-    """Join the rows of an upsert. Raises as `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
+    """Join the rows of an upsert. Raises the errors of `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
     _check_reachable(request.target.table_name, request.target.data_location)
     return upsert_rows(request)
 
@@ -130,7 +130,7 @@ def _is_client() -> bool:
 
 
 def _sees_files(spark: SparkSession, location: str) -> bool:
-    """Return whether Spark's tasks have the files of a location as this process has them: local ones only on this machine."""
+    """Return whether Spark's tasks see the same files at a location as this process; for local files, only if Spark runs on this machine."""
     return scheme_of(location) != "file" or str(spark.sparkContext.master).startswith("local")
 
 
@@ -142,7 +142,7 @@ def _check_classic(rows: Any) -> None:
 
 
 def _check_reachable(table_name: str, location: str) -> None:
-    """Refuse a location in memory: the files that a task writes to its own memory are lost when it ends."""
+    """Refuse a location in memory, because files in the memory of a task are lost when the task ends."""
     if scheme_of(location) == "memory":
         raise UnsupportedFeatureError(
             f"Spark's tasks cannot reach {location}", table=table_name, next_step="keep the table in files, or write it from Arrow"

@@ -1,4 +1,4 @@
-"""Statements whose results must be correct on an unproven version of Spark before a catalog is attached there."""
+"""SQL statements that must return correct rows on an unproven version of Spark before a catalog is attached."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,7 +13,7 @@ from icefloe.spark.scan.version_probe import compare_rows, probe_catalog, run_pr
 
 _NAME = "icefloe_probe"
 _MODES = ", ".join(f"'write.{verb}.mode' = 'merge-on-read'" for verb in ("delete", "update", "merge"))
-# Statements in their order, with the correct rows of queries.
+# The statements in order, with the correct rows of queries.
 STATEMENTS: tuple[tuple[str, list[tuple[Any, ...]] | None], ...] = (
     (f"CREATE TABLE t (id BIGINT, kind STRING, amount DECIMAL(9, 2)) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ({_MODES})", None),
     ("INSERT INTO t SELECT id, IF(id % 2 = 0, 'even', 'odd'), id FROM range(10)", None),
@@ -36,14 +36,14 @@ STATEMENTS: tuple[tuple[str, list[tuple[Any, ...]] | None], ...] = (
 
 
 def try_statements(spark: SparkSession, attach: Callable[[SparkSession, str, Catalog], object]) -> None:
-    """Run the statements once on an unproven version, in a session of their own, and compare their rows.
+    """On an unproven version, run the statements once in a new session, and compare their rows.
 
     Args:
         spark: A classic session.
         attach: The function that attaches a catalog to a session.
 
     Raises:
-        EngineError: A statement failed or returned other rows.
+        EngineError: A statement failed or returned wrong rows.
     """
 
     def probe(folder: Path) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""SQL statements of a table's Python methods, run through Spark SQL: the table is attached alone, while its statement runs."""
+"""SQL statements behind a table's Python methods: each runs in Spark SQL while the table is temporarily attached as a catalog."""
 
 import uuid
 from dataclasses import replace
@@ -22,12 +22,12 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
 
 _CATALOG = "icefloe_statements"
-# Loaded tables by their names while their statements run.
+# The loaded tables whose statements are running, by name.
 _RUNNING: dict[str, SparkTable] = {}
 
 
 class _Running(SparkCatalog):
-    """The catalog of the tables whose statements are running."""
+    """A catalog of the tables whose statements are running."""
 
     @connector_method
     def load_table(self, request: TableToLoad) -> SparkTable:
@@ -42,7 +42,7 @@ class _Running(SparkCatalog):
 
 
 class _Target(SparkTable):
-    """The table of a running statement. Spark caches its rows under the names that it has in the attached catalogs of its session."""
+    """The table of a running statement. Spark caches its rows under the names that the table has in the session's attached catalogs."""
 
     def recache(self) -> None:
         table, branch = self._selected.table, self._selected.branch
@@ -53,8 +53,8 @@ class _Target(SparkTable):
 
 
 def run_statement(table: Table, statement: Statement) -> WriteResult:
-    """Run a statement, which commits, and refresh the table object. Raises as `Table.update`."""
-    # Another session may be the active one; it has no view of the source.
+    """Run a statement, which commits, and refresh the table object. Raises the errors of `Table.update`."""
+    # The session of the source is used, because another session may be active, which does not have the source's view.
     spark = session() if statement.source is None else statement.source.sparkSession
     name = f"t_{uuid.uuid4().hex}"
     register(spark, _CATALOG, _Running(spark, _CATALOG, InMemoryCatalog(_CATALOG)))

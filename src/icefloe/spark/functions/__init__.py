@@ -1,1 +1,1 @@
-"""Partition transforms as functions of Spark SQL and as columns."""
+"""Partition transforms, as functions in Spark SQL and as columns of DataFrames."""

@@ -1,6 +1,6 @@
-"""Partition transforms as columns for any Spark session, Spark Connect too: public functions, and Python for buckets.
+"""Partition transforms as columns for any Spark session, also of Spark Connect: with public functions, and Python for buckets.
 
-The results are those of `icefloe/spec/partitioning/transforms.py`. `transform_columns.py` replaces some by Spark's own expressions where there is a JVM.
+The results equal those of `icefloe/spec/partitioning/transforms.py`. In sessions with a JVM, `transform_columns.py` uses Spark's own expressions for some.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
@@ -40,7 +40,7 @@ from icefloe.spec.types import (
     UUIDType,
 )
 
-if TYPE_CHECKING:  # tasks that write rows import this module, and need no pandas
+if TYPE_CHECKING:  # imported late, because tasks that write rows import this module and do not need pandas
     import pandas as pd
 else:
     pd = lazy_module("pandas")
@@ -53,10 +53,10 @@ _ARROW_FORMS: Mapping[type[PrimitiveType], Any] = {LongType: pa.int64(), StringT
 
 
 class PortableTransforms:
-    """Partition transforms of columns that have the Spark type of their Iceberg type. A null gives null."""
+    """Partition transforms of columns that have the Spark type for their Iceberg type. For null the result is null."""
 
     def transform(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """Return the column with a partition transform applied; the column itself for the identity transform."""
+        """Return the column with a partition transform applied; for the identity transform the column itself."""
         if isinstance(transform, BucketTransform):
             return self.bucket_of(column, kind, transform)
         if isinstance(transform, TruncateTransform):
@@ -66,7 +66,7 @@ class PortableTransforms:
     def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
         """Return the bucket (int) of a column.
 
-        Python receives only this column. Nulls are replaced first, because pandas would convert longs with nulls to floats.
+        Only this column is sent to Python. Nulls are replaced first, because pandas would convert longs with nulls to floats.
         """
         plain, hashed_as, stand_in = self._hashable(column, kind)
 
@@ -78,18 +78,18 @@ class PortableTransforms:
         return F.when(column.isNotNull(), as_udf(buckets, SparkInteger())(F.coalesce(plain, stand_in)))
 
     def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
-        """Return a truncated column of the same type; Spark's settings decide what a decimal that needs one more digit becomes."""
+        """Return a truncated column of the same type. If a decimal needs one more digit than its type has, Spark's settings decide the result."""
         if isinstance(kind, DecimalType):
             step = F.lit(f"{transform.width}e-{kind.scale}").cast(f"decimal({kind.precision}, {kind.scale})")
             return column - F.pmod(column, step)
         return truncate_column(column, kind, F.lit(transform.width))
 
     def period(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """Return the years, months or hours (int) since 1970, or the day (date), of a date or timestamp; in UTC where it has a zone."""
+        """Return the years, months or hours (int) since 1970, or the day (date), of a date or timestamp; in UTC if its type has a zone."""
         return _PERIODS[type(transform)](self, column, kind)
 
     def _hashable(self, column: Column, kind: PrimitiveType) -> tuple[Column, PrimitiveType, Column]:
-        """Return the column in a form that Python receives exactly, the type whose hash is the same, and a replacement for nulls."""
+        """Return the column in a form that Python receives exactly, the type that gives the same hash for this form, and a replacement for nulls."""
         if isinstance(kind, UUIDType):
             return uuid_bytes(column), BinaryType(), F.lit(bytes(16))
         if isinstance(kind, FixedType | BinaryType):
@@ -101,13 +101,13 @@ class PortableTransforms:
         return self.whole_number(column, kind), LongType(), F.lit(0).cast("bigint")
 
     def whole_number(self, column: Column, kind: PrimitiveType) -> Column:
-        """Return whole numbers, dates and times as longs in the same order: days or microseconds since 1970, or since midnight for a time."""
+        """Return whole numbers, dates and times as longs in the same order: days or microseconds since 1970, or for a time microseconds since midnight."""
         if isinstance(kind, DateType):
             return F.unix_date(column).cast("bigint")
         return column.cast("bigint") if isinstance(kind, IntegerType | LongType) else self._micros(column, kind)
 
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """Return microseconds since 1970, or since midnight for a time, whatever the session's time zone."""
+        """Return microseconds since 1970, or for a time since midnight, independent of the session's time zone."""
         if isinstance(kind, IN_UTC):
             return F.unix_micros(column)
         minutes = F.hour(column) * 60 + F.minute(column)
@@ -125,7 +125,7 @@ class PortableTransforms:
             hours = _floor(F.unix_micros(column), MICROS_PER_HOUR)
         else:
             hours = F.unix_date(column.cast("date")).cast("bigint") * 24 + F.hour(column)
-        # The lowest 32 bits, as other writers have; a cast of a longer number fails.
+        # Other writers also use the lowest 32 bits; a cast of a longer number would fail.
         return F.shiftright(F.shiftleft(hours, 32), 32).cast("int")
 
     def _months(self, column: Column, kind: PrimitiveType) -> Column:
@@ -145,12 +145,12 @@ _PERIODS: Mapping[type[Transform], Callable[[PortableTransforms, Column, Primiti
 
 
 def truncate_column(column: Column, kind: PrimitiveType, width: Column) -> Column:
-    """Return a truncated column of text, bytes or whole numbers.
+    """Return a truncated column of texts, bytes or whole numbers.
 
     Args:
         column: The column.
-        kind: Its type.
-        width: An int column: the number of code points or bytes that stay, or the number to whose multiples values are rounded down.
+        kind: The Iceberg type of the column.
+        width: An int column: the number of code points or bytes that are kept; numbers are rounded down to multiples of it.
     """
     if isinstance(kind, StringType | BinaryType):
         return F.substring(column, F.lit(1), width)
@@ -160,23 +160,23 @@ def truncate_column(column: Column, kind: PrimitiveType, width: Column) -> Colum
 
 
 def truncated_within(column: Column, width: Column, low: int, high: int) -> Column:
-    """Round numbers of less than 64 bits down to multiples of the width, as longs; below the least number the result wraps around, as in Java."""
+    """Round numbers with less than 64 bits down to multiples of the width, as longs. Below the smallest number the result wraps around, as in Java."""
     number = column.cast("bigint")
     return F.pmod(number - F.pmod(number, width) - low, F.lit(high - low + 1)) + low
 
 
 def _truncated_longs(column: Column, width: Column) -> Column:
-    """Round longs down to multiples of the width without computing past the ends of the type, which would be an error in Spark."""
+    """Round longs down to multiples of the width without overflow in intermediate results, which would be an error in Spark."""
     rest = F.pmod(column, width.cast("bigint"))
     beyond = F.lit(_HIGHEST) - (rest - (column - F.lit(_LOWEST)) - 1)
     return F.when(column >= F.lit(_LOWEST) + rest, column - rest).when(column.isNotNull() & width.isNotNull(), beyond)
 
 
 def _floor(column: Column, step: int) -> Column:
-    """Return the number of whole steps, rounded down for negative values too. It computes whole numbers: a double is inexact for distant years."""
+    """Return the number of whole steps, rounded down also for negative values. It uses whole numbers, because a double is inexact for distant years."""
     return F.call_function("div", column - F.pmod(column, F.lit(step)), F.lit(step))
 
 
 def uuid_bytes(column: Column) -> Column:
-    """Return the 16 bytes of a uuid's text."""
+    """Return the 16 bytes of a uuid from its text."""
     return F.unhex(F.replace(column.cast("string"), F.lit("-"), F.lit("")))

@@ -1,6 +1,6 @@
-"""`SparkFunction`: Spark's interface of a function of a catalog: `lake.system.days(ts)`, `bucket(16, id)` and the others, with the names that Java gives them.
+"""`SparkFunction`: Spark's interface for a catalog's functions: `lake.system.days(ts)`, `bucket(16, id)` and others, with the same names as in Java.
 
-The columns that functions compute are `transform_columns.py`; predicates on them are pushed down in `spark/scan/function_pushdown.py`.
+`transform_columns.py` computes the functions; `spark/scan/function_pushdown.py` pushes predicates on them down.
 Spec: Partition Transforms.
 """
 
@@ -35,7 +35,7 @@ from icefloe.spec.types import (
 from icefloe.version import __version__
 
 _OF_WIDTH = re.compile(r"truncate\[(?P<width>[1-9][0-9]{0,9})\]")
-# The namespace of functions and procedures in every catalog.
+# The namespace of the functions and procedures in every catalog.
 SYSTEM = "system"
 _NUMBER = spark_types.IntegerType()
 _NUMBERS = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType)
@@ -59,7 +59,7 @@ _TRUNCATED = (*_NUMBERS, spark_types.LongType, spark_types.DecimalType, spark_ty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundFunction:
-    """A function of arguments of known types."""
+    """A function for arguments of known types."""
 
     name: str
     inputs: tuple[DataType, ...]
@@ -69,13 +69,13 @@ class BoundFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function of a catalog.
+    """A function of a catalog, before its arguments are known.
 
     Attributes:
-        usage: Its name and arguments.
-        what: What it returns, for DESCRIBE FUNCTION and errors.
-        takes: The Spark types of its last argument.
-        bind: Returns the function of argument types; raises `UnsupportedFeatureError` for types that it does not support.
+        usage: The name and the arguments, for example `bucket(n, column)`.
+        what: A description of the result, for DESCRIBE FUNCTION and errors.
+        takes: The Spark types that the last argument may have.
+        bind: Returns the function for argument types; raises `UnsupportedFeatureError` for unsupported types.
     """
 
     usage: str
@@ -95,32 +95,32 @@ class Function:
 
     @property
     def description(self) -> str:
-        """Return the line of DESCRIBE FUNCTION."""
+        """Return the description for DESCRIBE FUNCTION."""
         return f"{self.usage} - {self.what}"
 
 
 def function_of_width(width: int) -> str:
-    """Return the name of `truncate` with a fixed width, a function of one argument: Spark joins partitions by functions of a column alone.
+    """Return the name of `truncate` with a fixed width, as a function of one argument: Spark's storage-partitioned joins need functions of a column alone.
 
-    No list of functions has it, and SQL finds it by this name as any other.
+    The function is not in any list, but SQL can call it by this name.
     """
     return f"truncate[{width}]"
 
 
 def find_function(name: str) -> Function | None:
-    """Return the function of a name in lower case; None where there is none."""
+    """Return the function with a lower-case name; None if there is no such function."""
     if (match := _OF_WIDTH.fullmatch(name)) is not None:
         return _truncate_to(int(match["width"]))
     return FUNCTIONS.get(name)
 
 
 def is_for_functions(namespace: Sequence[str]) -> bool:
-    """Return whether a namespace has the functions: `system`, or the empty one."""
+    """Return whether a namespace has the functions: `system`, or the empty namespace."""
     return [part.lower() for part in namespace] in ([], [SYSTEM])
 
 
 class SparkFunction(ConnectorObject):
-    """Spark's unbound function: one before the types of its arguments are known."""
+    """Spark's unbound function, before the types of its arguments are known."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.UnboundFunction",)
 
@@ -138,7 +138,7 @@ class SparkFunction(ConnectorObject):
 
     @connector_method
     def bind(self, arguments: str) -> "BoundSparkFunction":
-        """Return the function for arguments of these types (a struct type as JSON)."""
+        """Return the function for arguments of these types; `arguments` is a struct type as JSON."""
         types = [field.dataType for field in struct_of(arguments).fields]
         function = self._function
         if len(types) != function.arity:
@@ -149,7 +149,7 @@ class SparkFunction(ConnectorObject):
 
 
 class BoundSparkFunction(ConnectorObject):
-    """Spark's bound function. `bridge/java/SparkRule.java` replaces it by `body`, an expression of Spark, before the query runs."""
+    """Spark's bound function. Before the query runs, `bridge/java/SparkRule.java` replaces it by `body`, an expression of Spark."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.functions.ScalarFunction", "catalog.functions.ReducibleFunction")
 
@@ -158,11 +158,11 @@ class BoundSparkFunction(ConnectorObject):
         self._bound = bound
 
     def identity(self) -> str:
-        """Return a text of the name, the types of the arguments and that of the result."""
+        """Return a text with the name, the argument types and the result type."""
         return f"{self._bound.name} {self._bound.inputs} {self._bound.result}"
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the names, types and properties of the function that Spark reads."""
+        """Return the names, types and properties of the function for Spark."""
         bound = self._bound
         of_type = f"({bound.inputs[-1].simpleString()})" if bound.inputs else ""
         return {
@@ -174,7 +174,7 @@ class BoundSparkFunction(ConnectorObject):
 
     @connector_method
     def body(self) -> Any:
-        """Return Spark's expression of the arguments, which it refers to by their indexes."""
+        """Return Spark's expression for the function, which refers to the arguments by index."""
         jvm: Any = self._spark._jvm
         session = self._spark._jsparkSession
         names = [f"a{index}" for index in range(len(self._bound.inputs))]
@@ -187,23 +187,23 @@ class BoundSparkFunction(ConnectorObject):
         return expressions.BindReferences.bindReference(plan.projectList().head().child(), attributes, False)
 
 
-# Prefix of these functions in Spark's pushed predicates.
+# Prefix of the names of these functions in Spark's pushed predicates.
 CANONICAL = "iceberg."
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call of `bucket` or `truncate` in a pushed predicate: the literal number and the column."""
+    """A call of `bucket` or `truncate` in a pushed predicate, with its literal number and its column."""
 
     number: int
     column: Mapping[str, Any]
 
 
 def call_of(node: Mapping[str, Any], name: str) -> FunctionCall | None:
-    """Return an expression as a call of a function with a number above 0; None if it is no such call.
+    """Parse an expression as a call of a function with a positive number; return None if it is not such a call.
 
     Args:
-        node: An expression of Spark, as `bridge/java/ConnectorJson.java` writes it.
+        node: An expression of Spark, in the form of `bridge/java/ConnectorJson.java`.
         name: `bucket` or `truncate`.
     """
     if node["kind"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
@@ -219,7 +219,7 @@ def _count(number: int) -> str:
 
 
 def _kind_of(function: Function, kind: DataType) -> PrimitiveType:
-    """Return the Iceberg type of a function's argument; refuse a type that the function does not support."""
+    """Return the Iceberg type of a function's argument. Refuse a type that the function does not support."""
     if not isinstance(kind, function.takes):
         names = ", ".join(dict.fromkeys(supported().simpleString().partition("(")[0] for supported in function.takes))
         raise UnsupportedFeatureError(
@@ -238,7 +238,7 @@ def _check_number(function: Function, kind: DataType) -> None:
 
 
 def _number(function: str, column: Column) -> Column:
-    """Return the first argument, with an error at run time where it is not above 0."""
+    """Return the first argument, with a runtime error if it is not positive."""
     refusal = F.raise_error(F.concat(F.lit(f"{function}: the first argument must be above 0, and it is "), column.cast("string"))).cast(
         "int"
     )
@@ -286,7 +286,7 @@ def _bind_truncate(function: Function, types: Sequence[DataType]) -> BoundFuncti
 
 
 def _truncate_to(width: int) -> Function:
-    """Return `truncate` of a fixed width."""
+    """Return `truncate` with a fixed width."""
 
     def bind(function: Function, types: Sequence[DataType]) -> BoundFunction:
         bound = _bind_truncate(FUNCTIONS["truncate"], [_NUMBER, types[0]])

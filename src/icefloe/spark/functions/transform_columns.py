@@ -1,6 +1,6 @@
-"""Partition transforms as Spark's own expressions, computed where the rows are: for the order of writes and for functions of SQL.
+"""Partition transforms as Spark's own expressions, for the order of writes and for SQL functions.
 
-The results are those of `icefloe/spec/partitioning/transforms.py`. A null gives null.
+The results equal those of `icefloe/spec/partitioning/transforms.py`. For null the result is null.
 Spec: Partition Transforms; Bucket Transform Details; Truncate Transform Details.
 """
 
@@ -28,12 +28,12 @@ from icefloe.spec.types import BinaryType, DecimalType, FixedType, PrimitiveType
 
 
 def transforms_in(spark: SparkSession) -> PortableTransforms:
-    """Return the fastest transforms that work in a session."""
+    """Return the fastest implementation of transforms that works in a session."""
     return TransformColumns(spark) if has_jvm(spark) else PortableTransforms()
 
 
 class TransformColumns(PortableTransforms):
-    """Partition transforms in one classic session."""
+    """Partition transforms in a classic session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -43,7 +43,7 @@ class TransformColumns(PortableTransforms):
 
         Args:
             column: The column.
-            kind: Its type.
+            kind: The Iceberg type of the column.
             buckets: The number of buckets, an int column.
         """
         return self._hash(column, kind).bitwiseAND(F.lit(0x7FFFFFFF)) % buckets
@@ -53,17 +53,17 @@ class TransformColumns(PortableTransforms):
 
         Args:
             column: The column.
-            kind: Its type.
-            width: An int column: the number of code points or bytes that stay, or the number to whose multiples values are rounded down.
+            kind: The Iceberg type of the column.
+            width: An int column: the number of code points or bytes that are kept; numbers are rounded down to multiples of it.
         """
         return self._truncated_decimals(column, kind, width) if isinstance(kind, DecimalType) else truncate_column(column, kind, width)
 
     def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
-        """Return a partition spec's truncation of a column."""
+        """Return a column with the truncate transform of a partition spec applied."""
         return self.truncate(column, kind, F.lit(transform.width))
 
     def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
-        """Return a partition spec's bucket of a column."""
+        """Return a column with the bucket transform of a partition spec applied."""
         return self.bucket(column, kind, F.lit(transform.num_buckets))
 
     def _hash(self, column: Column, kind: PrimitiveType) -> Column:
@@ -78,23 +78,23 @@ class TransformColumns(PortableTransforms):
             unscaled = invoke(spark, self._big_decimal(column), "unscaledValue", object_type(spark, "java.math.BigInteger"))
             return self._hash_of_bytes(invoke(spark, unscaled, "toByteArray", data_type(spark, "binary")))
         number = self.whole_number(column, kind)
-        # Spark's hash of a long is the one of the specification; its hash of bytes is not.
+        # Spark's hash of a long is the hash of the specification, but its hash of bytes is not.
         return F.when(number.isNotNull(), column_of(spark, murmur3_hash(spark, number)))
 
     def _hash_of_bytes(self, content: Any) -> Column:
-        """Return the hash of the specification for an expression of bytes."""
+        """Return the hash of the specification for an expression of type binary."""
         hasher = "org.apache.commons.codec.digest.MurmurHash3"
         hashed = static_invoke(self._spark, hasher, "hash32x86", data_type(self._spark, "int"), [content], returns_null=False)
         return column_of(self._spark, hashed)
 
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """Return the microseconds of a timestamp without a zone from Spark's internal form, which is that number."""
+        """Return the microseconds of a timestamp without time zone, which is Spark's internal form of it."""
         if not isinstance(kind, TimestampType | TimestampNanoType):
             return super()._micros(column, kind)
         return micros_of(self._spark, column, has_zone=False)
 
     def _truncated_decimals(self, column: Column, kind: DecimalType, width: Column) -> Column:
-        """Return decimals truncated by Java's decimals, which hold one digit more than Spark's; Spark raises its error where the result does not fit."""
+        """Truncate decimals with Java's decimals, which can have one more digit than Spark's. If the result does not fit, Spark raises its error."""
         spark, exact = self._spark, object_type(self._spark, "java.math.BigDecimal")
         value = self._big_decimal(column)
         unscaled = [expression_of(spark, width.cast("bigint")), literal(spark, kind.scale, data_type(spark, "int"))]

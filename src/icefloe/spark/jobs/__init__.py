@@ -1,1 +1,1 @@
-"""Spark jobs of Icefloe: running one, errors of its tasks, values of its tasks."""
+"""Spark jobs of Icefloe: running jobs, and the errors and values of their tasks."""

@@ -1,6 +1,6 @@
-"""`map_in_tasks`: a function over items by the tasks of one Spark job, such as the planning of a scan or a check of files.
+"""`map_in_tasks`: apply a function to items in the tasks of one Spark job, for example to plan a scan or to check files.
 
-Nothing but the function, which pickles, and the items travel to the tasks. The same for functions that write files is `spark/write/file_job.py`.
+Only the pickled function and the items are sent to the tasks. `spark/write/file_job.py` does the same for functions that write files.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,22 +14,22 @@ from icefloe.errors import NoSuchFileError
 from icefloe.spark.jobs.spark_jobs import MOST_SPARK_TASKS, run_job
 from icefloe.spark.jobs.task_errors import UNSEEN_FILE, TaskErrors
 
-# Tasks of a job for each processor of Spark: each costs some milliseconds beside its work; several make up for tasks that take longer than others. Where
-# executors are allocated as tasks wait for them, few processors are known when the job starts: so many tasks let Spark add more.
+# Tasks of a job for each processor of Spark. A task costs some milliseconds besides its work; several per processor balance tasks of different length. With
+# dynamic allocation, few processors are known when the job starts, and waiting tasks make Spark add executors.
 _TASKS_OF_A_PROCESSOR, _LEAST_TASKS = 4, 200
-# Levels of tasks that combine the results of others: the driver then receives about the cube root of their number, 22 of 10,000.
+# Levels of tasks that combine the results of other tasks. The driver receives about the cube root of the number of results: 22 for 10,000.
 _COMBINE_LEVELS = 3
 
 
 @dataclass(frozen=True)
 class TaskFunction:
-    """A function that Spark tasks run: it takes an item, and returns the result of the wrapped function."""
+    """The function of a Spark task: it calls the wrapped function with an item, and returns the result."""
 
     function: Callable[[Any], Any]
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, item: Any) -> Any:
-        """Return the result of the function for an item. The error of a file that does not exist shows that a worker may be another machine."""
+        """Return the function's result for an item. An error about a missing file also states that a worker may be another machine."""
         with self.errors.carry():
             try:
                 return self.function(item)
@@ -45,18 +45,18 @@ def map_in_tasks(
     tasks: int | None = None,
     combine: Callable[[Any, Any], Any] | None = None,
 ) -> Iterator[Any]:
-    """Yield the results of a function for items, in their order; each task has some items that follow each other.
+    """Yield the results of a function for items, in the order of the items. Each task has several consecutive items.
 
     Args:
         spark: A classic session.
         description: The name of the job in Spark's UI.
-        function: The function. A task has one copy of it for all its items.
+        function: The function. A task unpickles one copy for all of its items.
         items: The items.
-        tasks: The number of tasks that the work is worth; there are at least as many as Spark runs at a time. None for several of each processor.
-        combine: Returns one result of two; tasks combine the results of others on the way to the driver, and one result of all is yielded.
+        tasks: The number of tasks for which the work is large enough; at least as many are used as Spark runs at a time. None for several tasks per processor.
+        combine: A function that combines two results. If set, tasks combine results before they reach the driver, and a single combined result is yielded.
 
     Raises:
-        IcefloeError: As a task raised it.
+        IcefloeError: The error that a task raised.
         EngineError: The job failed for another reason.
     """
     work = list(items)

@@ -1,4 +1,4 @@
-"""Execution of Icefloe's Spark jobs: a name in Spark's UI, cancellation by Ctrl-C, and the errors of tasks raised again on the driver.
+"""Running Icefloe's Spark jobs: with a name in Spark's UI, cancellation by Ctrl-C, and the errors of tasks raised on the driver.
 
 The transport of an `IcefloeError` from a task to the driver is in `task_errors.py`.
 """
@@ -23,10 +23,11 @@ from icefloe.spark.jobs.task_errors import JOB_PROPERTY, error_in, key_of_this_p
 
 T = TypeVar("T")
 
-# Most tasks of one job: with more files than this a task takes several, which limits the number of tasks that the driver tracks.
+# The maximum number of tasks in a job: with more files a task gets several, which limits the number of tasks that the driver tracks.
 MOST_SPARK_TASKS = 10_000
 _AGAIN_SECONDS = 0.5
-# Lines of Spark's error that the message shows: the first name its kind, the last of a traceback its cause. The exception's cause has all of it.
+# The number of first and last lines of Spark's error in a message: the first lines have its kind, the last of a traceback its cause. The exception's cause has
+# all lines.
 _FIRST_LINES, _LAST_LINES = 3, 6
 _NO_ICEFLOE = "No module named 'icefloe'"
 _JAVA_STACK = "JVM stacktrace:"
@@ -66,7 +67,7 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
         try:
             return cast(T, running.result())
         except KeyboardInterrupt:
-            # A job that has not begun yet cannot be cancelled, so the cancellation is repeated until the action ends.
+            # A job that has not begun yet cannot be cancelled, so that the cancellation is repeated until the action ends.
             while not running.done():
                 context.cancelJobGroup(group)
                 wait([running], _AGAIN_SECONDS)
@@ -76,21 +77,21 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
 
 
 def _tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
-    """Return the numbers of completed and of all tasks in the stages of a job group that have begun."""
+    """Return the number of completed tasks and of all tasks, in the stages of a job group that have begun."""
     tracker = context.statusTracker()
     try:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
         stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-    except Py4JError:  # the JVM is ending; progress is not worth an error
+    except Py4JError:  # the JVM is ending; missing progress is not worth an error
         return 0, 0
     started = [stage for stage in stages if stage is not None]
     return sum(stage.numCompletedTasks for stage in started), sum(stage.numTasks for stage in started)
 
 
 def raise_error_of(error: Exception, job: str) -> NoReturn:
-    """Raise the error that a task of this job raised; where Spark failed for another reason, an `EngineError`.
+    """Raise the error that a task of this job raised. If Spark failed for another reason, raise an `EngineError`.
 
-    The text of Spark's error has the error of the task packed for its transport, which a traceback must not show: such an error is no cause of the one raised.
+    If Spark's error contains the packed error of a task, it is not the cause of the raised error, because tracebacks must not show the packed text.
 
     Args:
         error: Spark's error.
@@ -103,7 +104,7 @@ def raise_error_of(error: Exception, job: str) -> NoReturn:
     known = error_in(text, job, key_of_this_process())
     if known is not None:
         raise known from None
-    # SQL statements end with the cause if Spark has a condition for it; a job without Icefloe is explained by its own error.
+    # SQL statements fail with the cause if Spark has an error condition for it; a job without Icefloe is explained by its own error.
     raise engine_error(error) from (error if without_packed_errors(text) == text and _NO_ICEFLOE not in text else None)
 
 
@@ -119,7 +120,7 @@ def engine_error(error: Exception) -> EngineError:
     lines = [line for line in text.splitlines() if line.strip() and not _JAVA_FRAME.fullmatch(line)]
     if len(lines) > _FIRST_LINES + _LAST_LINES:
         lines = [*lines[:_FIRST_LINES], "...", *lines[-_LAST_LINES:]]
-    is_statement = isinstance(error, AnalysisException)  # also one that does not parse
+    is_statement = isinstance(error, AnalysisException)  # also a packed error that cannot be parsed
     return EngineError(
         "the Spark job failed: " + "\n".join(lines),
         next_step="correct the statement" if is_statement else "the whole text, with its stack, is in Spark's log",

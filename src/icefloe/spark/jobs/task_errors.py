@@ -1,9 +1,9 @@
-"""Transport of errors from Spark tasks: an `IcefloeError` of a task becomes signed JSON in the task's failure, and the same error on the driver.
+"""Transport of errors from Spark tasks to the driver: an `IcefloeError` becomes signed JSON in the task's failure, and is restored on the driver.
 
-Spark passes a task's failure to the driver as text, and any part of that text may quote a cell, a column name or a path that another user wrote. So the JSON
-has plain fields only, `errors.py` has the constructors, and an HMAC proves that a task of the same job wrote it: the key is random, belongs to the driver's
-process, is sent to the tasks within the function, and appears in no text. A task signs errors only within a job of Icefloe: errors in a user's own action have
-their message alone.
+Spark passes a task's failure to the driver as text, which may quote values, column names or paths that another user wrote. So the JSON has only plain fields,
+the constructors are those in `errors.py`, and an HMAC proves that a task of the same job wrote it. The key is random, belongs to the driver's process, is sent
+to tasks inside the pickled function, and appears in no text. A task signs errors only within a job of Icefloe; in a user's own action an error has only its
+message.
 """
 
 import base64
@@ -22,14 +22,14 @@ from pyspark import TaskContext
 
 from icefloe.errors import IcefloeError, Problem
 
-# Name of the local property of Spark that holds the id of the running job. It is public; the key is not.
+# Name of Spark's local property with the id of the running job. It is public; the key is not.
 JOB_PROPERTY = "icefloe.job"
-# What to do about a file that a task does not find.
+# The next step for a file that a task does not find.
 UNSEEN_FILE = (
     "Spark's workers do not see the file: if it is in a local folder, run them on the machine that has the folder, or mount it there; "
     "else check the path, as the file may have been deleted or moved"
 )
-# Most characters of one text of an error, most problems, and most characters of one problem; the text has the number of those that are cut.
+# The maximum characters of a text in an error, the maximum number of problems, and the maximum characters of a problem. The text states how many are cut off.
 MOST_TEXT, MOST_PROBLEMS, MOST_PROBLEM_TEXT = 16_384, 100, 2_000
 _MOST_ENCODED = 4 * 1024 * 1024
 _SEALED = re.compile(rf"icefloe-error\[([A-Za-z0-9+/=]{{1,{_MOST_ENCODED}}})\.([0-9a-f]{{64}})\]")
@@ -56,17 +56,17 @@ class _Fields(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def key_of_this_process() -> bytes:
-    """Return the random key of this process, which the first call creates."""
+    """Return this process's random key, which is created at the first call."""
     return secrets.token_bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskErrors:
-    """The sending side, which tasks receive within the function that they run.
+    """The sender's side, which tasks get inside the function that they run.
 
     Attributes:
         key: The key of the driver's process.
-        job: The id of the job; None for the Icefloe job that runs the task.
+        job: The id of the job; None for the job of Icefloe that currently runs the task.
     """
 
     key: bytes = field(default_factory=key_of_this_process, repr=False)
@@ -74,7 +74,7 @@ class TaskErrors:
 
     @contextmanager
     def carry(self) -> Iterator[None]:
-        """Raise an `IcefloeError` of the block in a form that `error_in` reads, if a job of Icefloe runs this task; else unchanged."""
+        """If the block raises an `IcefloeError` in a job of Icefloe, raise it in the form that `error_in` reads; otherwise leave errors unchanged."""
         try:
             yield
         except IcefloeError as error:
@@ -85,7 +85,7 @@ class TaskErrors:
 
 
 def seal(error: IcefloeError, job: str, key: bytes) -> str:
-    """Return the error as signed text of bounded length."""
+    """Return the error as a signed text of bounded length."""
     problems = [
         (_shorten(problem.where, MOST_PROBLEM_TEXT), _shorten(problem.what, MOST_PROBLEM_TEXT))
         for problem in error.problems[:MOST_PROBLEMS]
@@ -107,7 +107,7 @@ def seal(error: IcefloeError, job: str, key: bytes) -> str:
 
 
 def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
-    """Return the error that a task of this job sealed with this key; None where the text contains none, whatever else it contains."""
+    """Return the error that a task of this job sealed with this key; None if the text does not contain such an error."""
     for match in _SEALED.finditer(text):
         payload, signature = match.groups()
         if hmac.compare_digest(_signature(payload, key), signature):
@@ -118,7 +118,7 @@ def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
 
 
 def without_packed_errors(text: str) -> str:
-    """Return a text without sealed errors, also without the beginning of one that was cut off."""
+    """Return a text without sealed errors, and without the beginning of a truncated one."""
     return _PACKED.sub("", text)
 
 
@@ -126,7 +126,7 @@ def _decode(payload: str, job: str) -> IcefloeError | None:
     try:
         fields = msgspec.convert(json.loads(base64.b64decode(payload, validate=True)), _Fields)
     except (ValueError, RecursionError, msgspec.ValidationError):
-        return None  # signed by an Icefloe of another version
+        return None  # signed by a different version of Icefloe
     kind = _kinds().get(fields.code)
     if kind is None or fields.job != job:
         return None
@@ -142,7 +142,7 @@ def _decode(payload: str, job: str) -> IcefloeError | None:
 
 @cache
 def _kinds() -> dict[str, type[IcefloeError]]:
-    """Return the classes of `errors.py` by their codes: the only constructors that a message can name."""
+    """Return the classes of `errors.py` by code; messages can only refer to these constructors."""
     kinds, remaining = {IcefloeError.code: IcefloeError}, [IcefloeError]
     while remaining:
         subclasses = [kind for kind in remaining.pop().__subclasses__() if kind.__module__ == IcefloeError.__module__]

@@ -1,8 +1,8 @@
-"""Encoding of values between Spark's driver and tasks, which runs no code when it is read: MessagePack of plain values and of registered classes.
+"""Serialization of values between Spark's driver and tasks, which runs no code when it is read: MessagePack of plain values and of registered classes.
 
 The bytes are columns of DataFrames, and with Spark Connect they come from a server that may belong to another user. A registered dataclass is encoded as its
-name and the values of its fields; reading sets the fields and calls no constructor, so that bytes can name no other class and no function. Values of RDDs are
-not encoded here: Spark's own serializer transports them between its authenticated processes.
+name and its field values; decoding sets the fields without calling a constructor, so that bytes cannot refer to other classes or to functions. Values in RDDs
+are not encoded here, because Spark's own serializer transports them between its authenticated processes.
 """
 
 import uuid
@@ -25,7 +25,7 @@ from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFi
 
 T = TypeVar("T")
 
-# The first member of a list, which is the type of the value.
+# The first element of a list, which states the type of the value.
 _LIST, _TUPLE, _DICT, _OBJECT, _ENUM, _INT, _TEXT, _DECIMAL, _UUID = range(9)
 # Types that MessagePack encodes itself.
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
@@ -37,7 +37,7 @@ _KINDS: tuple[type, ...] = (
 
 
 class TaskValues:
-    """The encoder and decoder for values of Iceberg's classes and of the additional classes `more`: dataclasses of such values, and enums."""
+    """Encodes and decodes values of Iceberg's classes and of the additional classes `more`: enums, and dataclasses of such values."""
 
     def __init__(self, *more: type) -> None:
         self._classes: Mapping[str, type] = {kind.__name__: kind for kind in (*_KINDS, *more)}
@@ -48,18 +48,18 @@ class TaskValues:
         self._values: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {kind: _values_of(names) for kind, names in self._fields.items()}
 
     def to_bytes(self, value: object) -> bytes:
-        """Return the value as bytes. Raises `TypeError` for a value of a class that is not registered."""
+        """Encode the value as bytes. Raises `TypeError` for a value of a class that is not registered."""
         try:
             return msgspec.msgpack.encode(self._pack(value, exact=False))
         except (UnicodeEncodeError, OverflowError):
-            # Text that is not valid Unicode, as in the name of a file, and numbers over 64 bits have a special form, which is rare and slower.
+            # Text that is not valid Unicode, such as some file names, and numbers over 64 bits have a special form, which is rare and slower.
             return msgspec.msgpack.encode(self._pack(value, exact=True))
 
     def from_bytes(self, content: bytes, kind: type[T]) -> T:
-        """Return the value of that class in the bytes.
+        """Decode bytes as a value of a class.
 
         Raises:
-            EngineError: The bytes are not such a value.
+            EngineError: The bytes are not a valid value of the class.
         """
         try:
             value = self._unpack(msgspec.msgpack.decode(content))
@@ -132,7 +132,7 @@ def _values_of(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _exact(value: Any) -> Any:
-    """Return a plain value in the form that represents every text and integer."""
+    """Return a plain value in the special form, which can represent every text and integer."""
     if type(value) is str:
         return [_TEXT, value.encode("utf-8", "surrogatepass")]
     return [_INT, str(value)] if type(value) is int and not -(2**63) <= value < 2**64 else value

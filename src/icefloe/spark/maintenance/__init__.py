@@ -1,1 +1,1 @@
-"""Jobs of table maintenance."""
+"""Spark jobs for the maintenance of tables."""

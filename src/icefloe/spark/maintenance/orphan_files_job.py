@@ -1,7 +1,7 @@
-"""The search for orphan files by Spark: tasks list folders and read manifests, and a join of the hashes of paths finds what nothing references.
+"""The search for orphan files by Spark: tasks list folders and read manifests, and a join on hashes of paths finds the unreferenced files.
 
-The driver holds neither the listed nor the referenced paths: only the orphans come to it, in small batches. The rules of names and paths, the order of the
-work, and the same search in this process are in `icefloe.operations.orphans`. Spec: File Locations in Metadata; Manifests.
+The driver does not hold the listed or referenced paths; it only receives the orphan files, in small batches. The rules for names and paths, the order of the
+steps, and the same search without Spark are in `icefloe.operations.orphans`. Spec: File Locations in Metadata; Manifests.
 """
 
 import re
@@ -33,24 +33,24 @@ from icefloe.spark.jobs.task_errors import TaskErrors
 from icefloe.spark.maintenance.manifest_rows import manifest_rows
 from icefloe.spec.ports import FileIO
 
-# The time after which a task of the first round returns the folders that it has not listed; in each further round it is twice as long, up to the last.
+# The time after which a task in the first round returns the folders that it has not listed. The time doubles in each further round, up to a maximum.
 FIRST_SECONDS, LAST_SECONDS = 1.0, 64.0
-# Parts of a round for each task that runs at a time, so that a large part does not hold up the others.
+# Parts of a round for each task that runs at a time, so that one large part does not delay the others.
 PARTS_PER_SLOT = 8
-# Folders that a task lists at once: requests to an object store take long.
+# The number of folders that a task lists at the same time, because requests to an object store take long.
 _LISTED_AT_ONCE = 4
-# Rows of one Arrow batch, and orphans that come to the driver at once.
+# The rows of an Arrow batch, and the number of orphan files that are sent to the driver at once.
 _ROWS, _PACKED_ROWS = 20_000, 5_000
-# Packed rows in one partition.
+# Packed rows in a partition.
 PACKED_AT_ONCE = 8
-# Rows of a view of Spark Connect that are in this process at once.
+# Rows of a Spark Connect view that are in this process at a time.
 _VIEW_ROWS = 20_000
 
 _PARTS = StructType([StructField("folder", StringType()), StructField("level", IntegerType())])
 _KEYED = [StructField("key", StringType()), StructField("scheme", StringType()), StructField("authority", StringType())]
 _FILES = [StructField("path", StringType()), StructField("size_in_bytes", LongType()), StructField("modified_ms", LongType())]
 _LISTED_ROWS = StructType([*_PARTS.fields, *_FILES, *_KEYED])
-# Rows of referenced files; a row with a folder alone is of a local folder in which links may be.
+# Rows of referenced files. A row with only a folder is a local folder that may contain symbolic links.
 _REFERENCED_ROWS = StructType([StructField("folder", StringType()), *_KEYED])
 _PACKED = StructType([StructField("orphans", BinaryType())])
 _LISTED_ARROW = pa.schema([("folder", pa.string()), ("level", pa.int32()), *LISTED, *((column.name, pa.string()) for column in _KEYED)])
@@ -59,23 +59,23 @@ _REFERENCED_ARROW = pa.schema([("folder", pa.string()), *((column.name, pa.strin
 
 @dataclass(frozen=True)
 class SeenFile:
-    """A local file as the driver sees it. An executor that sees it otherwise has a disk of its own, whose files are not those of the table."""
+    """A local file in the state that the driver sees. If an executor sees a different state, it has its own disk, whose files are not the table's."""
 
     location: str
     state: FileState
 
     @staticmethod
     def of(folder: str, location: str) -> "SeenFile | None":
-        """Return the file as this process sees it; None if the folder or the file is not local, or if the location is not that of a regular file."""
+        """Return the file as this process sees it; None if the folder or the file is not local, or the location is not a regular file."""
         if {scheme_of(folder), scheme_of(location)} != {"file"}:
             return None
-        with suppress(OSError):  # deleted since; a search that needs it fails by itself
+        with suppress(OSError):  # deleted meanwhile; if the search needs the file, it fails with its own error
             if (state := local_state(local_path(location))) is not None:
                 return SeenFile(location, state)
         return None
 
     def check(self, folder: str) -> None:
-        """Raise `StorageError` in a process that does not see the file as the driver does."""
+        """Raise `StorageError` if this process does not see the file as the driver does."""
         state = None
         with suppress(OSError):
             state = local_state(local_path(self.location))
@@ -90,7 +90,7 @@ class SeenFile:
 
 @dataclass(frozen=True)
 class FolderLister:
-    """The task over folders: it lists them and what is below them for some time, and returns the files, and the folders that remain."""
+    """The task function that lists folders and their subfolders for some time, and returns the files, and the folders that are still to be listed."""
 
     io: FileIO
     hidden: HiddenNames
@@ -122,7 +122,7 @@ class FolderLister:
 
 @dataclass(frozen=True)
 class ViewFiles:
-    """The task over the rows of a view of files: it returns those in the searched folder. Sizes and times are read from the storage later."""
+    """The task function for the rows of a view of files: it returns those in the searched folder. Sizes and times are read from the storage later."""
 
     keys: PathKeys
     is_inside: Callable[[Sequence[str]], Sequence[bool]]
@@ -137,7 +137,7 @@ class ViewFiles:
 
 @dataclass(frozen=True)
 class LiveFilesTask:
-    """The task over manifests: it returns the keys of the files of their live entries, and the local folders of these files."""
+    """The task function for manifests: it returns the keys of the files in live entries, and the local folders of these files."""
 
     io: FileIO
     keys: PathKeys
@@ -155,7 +155,7 @@ class LiveFilesTask:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """The task over paths in metadata: it returns their keys and local folders."""
+    """The task function for paths in metadata: it returns their keys and local folders."""
 
     keys: PathKeys
 
@@ -168,7 +168,7 @@ class NamedFiles:
 
 @dataclass(frozen=True)
 class FilesBehindLinks:
-    """The task over local folders of referenced files: it returns the keys of the files that links in them lead to."""
+    """The task function for the local folders of referenced files: it returns the keys of the targets of symbolic links in these folders."""
 
     keys: PathKeys
     errors: TaskErrors = field(default_factory=TaskErrors)
@@ -177,7 +177,7 @@ class FilesBehindLinks:
         """Yield batches of keys."""
         links = LinkedFiles()
         for batch in batches:
-            # Only the folder of each location counts.
+            # Only the folder of each location is needed.
             paths = links.behind(f"{folder}/-" for folder in batch.column("folder").to_pylist())
             with self.errors.carry():
                 while chunk := list(islice(paths, _ROWS)):
@@ -185,7 +185,7 @@ class FilesBehindLinks:
 
 
 def _key_rows(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of the keys of locations, and of their local folders that are not among `folders`, to which they are added."""
+    """Yield rows with the keys of locations, and rows with those of their local folders that are not yet in `folders`, to which they are added."""
     if locations:
         yield _batch(_REFERENCED_ARROW, _key_columns(keys, locations), len(locations))
     named = {location.rpartition("/")[0] for location in locations}
@@ -196,7 +196,7 @@ def _key_rows(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> It
 
 
 def pack_orphans(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the orphans of a task as few rows, each with some thousand orphans in Arrow's format: rows of Spark come to Python one by one, and slowly."""
+    """Yield the orphan files of a task as a few rows, each with thousands of files in Arrow's format, because Python receives Spark's rows one by one."""
     waiting = pa.Table.from_batches([], LISTED)
     for batch in batches:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch]).cast(LISTED)])
@@ -215,14 +215,14 @@ def _pack(orphans: pa.Table) -> pa.RecordBatch:
 
 
 def find_orphans(spark: SparkSession, request: OrphanRequest) -> Generator[Any, None, None]:
-    """Yield tables of `LISTED` as `find_in_process` does.
+    """Find orphan files, and yield them as tables with the schema `LISTED`, as `find_in_process` does.
 
-    Everything is listed before the metadata is loaded, and what was listed is on the executors' disks from then on. It is not listed again if an executor is
-    lost, because a file that was committed in between would then be an orphan: the search fails.
+    All files are listed before the metadata is loaded, and the listing is kept on the executors' disks. If an executor is lost, the search fails instead of
+    listing again, because a file that was committed in between would then seem to be an orphan.
 
     Args:
         spark: A classic session.
-        request: What is searched.
+        request: The folder or files to search, and the rules of the search.
 
     Raises:
         InvalidInputError: Prefixes differ, and `mismatch` is `ERROR`; or a view lacks a column.
@@ -235,7 +235,7 @@ def find_orphans(spark: SparkSession, request: OrphanRequest) -> Generator[Any, 
 
 @dataclass(frozen=True)
 class _OrphanSearch:
-    """One search. `stack` releases what is on the executors' disks."""
+    """A running search. `stack` releases the data on the executors' disks."""
 
     spark: SparkSession
     request: OrphanRequest
@@ -255,12 +255,12 @@ class _OrphanSearch:
         orphans = self._unreferenced_files(listed, needed).dropDuplicates(["hash"]).select(*LISTED.names)
         description = f"find orphan files of {self.request.table_name}"
         rows = self._compute_once(orphans.mapInArrow(pack_orphans, _PACKED), description)
-        # A partition is in the driver's memory at once.
+        # The driver has one partition in memory at a time.
         partitions = max(1, run_job(self.spark, description, rows.count) // PACKED_AT_ONCE)
         yield from self._stream(rows.repartition(partitions))
 
     def _list_files(self) -> DataFrame:
-        """Return the files in and below the folder, listed in rounds: each divides the folders that the round before has found and not listed."""
+        """Return the files in and below the folder. They are listed in rounds; each divides the folders that the previous round has found but not listed."""
         description = f"list the files of {self.request.table_name}"
         parts = self.spark.createDataFrame([(self.request.folder.rstrip("/"), 0)], _PARTS)
         rounds: list[DataFrame] = []
@@ -293,7 +293,7 @@ class _OrphanSearch:
         return listed
 
     def _referenced_keys(self, referenced: ReferencedFiles) -> DataFrame:
-        """Return the hashes of the referenced files' keys, with their prefixes. Raises as `ReferencedFiles.batches`."""
+        """Return the hashes of the referenced files' keys, with their prefixes. Raises the errors of `ReferencedFiles.batches`."""
         keys, description = self.request.keys, f"read the files that {self.request.table_name} needs"
         rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFilesTask(self.request.io, keys), _REFERENCED_ROWS)
         paths = [*referenced.paths, *referenced.manifests["manifest_path"].to_pylist()]
@@ -307,8 +307,8 @@ class _OrphanSearch:
         return self._compute_once(_hash_keys(rows.where("key IS NOT NULL")), description)
 
     def _unreferenced_files(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
-        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced_files`."""
-        # The plan of a broadcast would bring all hashes to the driver.
+        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced_files` does."""
+        # A broadcast join would bring all hashes to the driver.
         others = referenced.hint("merge")
         by_key = listed.join(others, "hash", "left_anti")
         if not self._can_differ(listed, referenced):
@@ -331,7 +331,7 @@ class _OrphanSearch:
         return by_key
 
     def _can_differ(self, listed: DataFrame, referenced: DataFrame) -> bool:
-        """Return whether any file is referenced with a prefix that is not the one of a listed file. Raises `InvalidInputError` for too many prefixes."""
+        """Return whether a file may be referenced with a different prefix than a listed file has. Raises `InvalidInputError` for too many prefixes."""
         both_prefixes = []
         for rows in (listed, referenced):
             prefixes = _prefixes(rows).limit(MOST_PREFIXES + 1)
@@ -343,7 +343,7 @@ class _OrphanSearch:
         return any(not prefix.is_of(other) for prefix in both_prefixes[1] for other in both_prefixes[0])
 
     def _stream(self, rows: DataFrame) -> Iterator[Any]:
-        """Yield the orphans of packed rows; Spark sends one partition after the other."""
+        """Yield the orphan files from packed rows; Spark sends one partition after the other."""
         iterator = rows.toLocalIterator()
         while True:
             try:
@@ -356,7 +356,7 @@ class _OrphanSearch:
                 yield stream.read_all()
 
     def _compute_once(self, rows: DataFrame, description: str) -> DataFrame:
-        """Compute rows once, and keep them on the executors' disks. They are never computed again: if an executor is lost, what reads them fails."""
+        """Compute rows once, and keep them on the executors' disks. If an executor is lost, they are not computed again, and reading them fails."""
         computed = run_job(self.spark, description, lambda: rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY))
         stored = computed._jdf.queryExecution().logical().rdd()
         self.stack.callback(stored.unpersist, False)
@@ -364,7 +364,7 @@ class _OrphanSearch:
 
 
 def view_columns(view: DataFrame) -> DataFrame:
-    """Return the columns `path` and `modified_ms` of a view of files. Raises `InvalidInputError` for a view without its columns."""
+    """Return the columns `path` and `modified_ms` of a view of files. Raises `InvalidInputError` if the view lacks its columns."""
     try:
         return view.selectExpr("CAST(file_path AS STRING) AS path", "unix_millis(CAST(last_modified AS TIMESTAMP)) AS modified_ms")
     except AnalysisException as error:
@@ -375,7 +375,7 @@ def view_columns(view: DataFrame) -> DataFrame:
 
 
 def files_of_view(request: OrphanRequest) -> Callable[[], Iterator[Any]]:
-    """Return the files of a view of Spark Connect as tables of `LISTED`; its rows come to this process one after another."""
+    """Return the files of a Spark Connect view as tables with the schema `LISTED`; its rows are streamed to this process."""
     rows = view_columns(request.view).where(f"modified_ms < {request.older_than_ms} AND path IS NOT NULL").select("path")
 
     def files() -> Iterator[Any]:
@@ -391,7 +391,7 @@ def _path_schema() -> StructType:
 
 
 def _hash_keys(rows: DataFrame, *names: str) -> DataFrame:
-    """Return rows with the hashes of keys in their place. Equal hashes of different keys keep a file."""
+    """Return rows with hashes in place of keys. If different keys have equal hashes, a file is kept."""
     return rows.select(*names, sf.xxhash64("key").alias("hash"), "scheme", "authority")
 
 
@@ -400,7 +400,7 @@ def _prefixes(rows: DataFrame) -> DataFrame:
 
 
 def _key_columns(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence[Any]]:
-    """Return the columns with the key, the scheme and the authority of each location."""
+    """Return columns with the key, the scheme and the authority of each location."""
     keyed = [keys.file(location) for location in locations]
     return {
         "key": [key for key, _ in keyed],
@@ -410,13 +410,13 @@ def _key_columns(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence
 
 
 def _batch(schema: pa.Schema, columns: Mapping[str, Sequence[Any]], rows: int) -> pa.RecordBatch:
-    """Return a batch; columns that are not given are null."""
+    """Return a batch; columns that are not passed are null."""
     arrays = [pa.array(columns[column.name], column.type) if column.name in columns else pa.nulls(rows, column.type) for column in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class _Rows:
-    """Rows of many small folders, which leave a task in large batches."""
+    """Collects the rows of many small folders, so that they leave a task in large batches."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -432,7 +432,7 @@ class _Rows:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the added rows that are in no batch yet as a last batch; nothing if there are none."""
+        """Yield the remaining rows as a last batch, if there are any."""
         if self._count:
             yield _batch(self._schema, self._columns, self._count)
             self._columns, self._count = {name: [] for name in self._schema.names}, 0

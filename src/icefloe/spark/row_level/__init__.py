@@ -1,1 +1,1 @@
-"""DELETE, UPDATE, MERGE and upserts: planner, sources, target pruning, jobs, operation."""
+"""Row-level operations: DELETE, UPDATE, MERGE and upserts, with their planner, sources, target pruning, and jobs."""

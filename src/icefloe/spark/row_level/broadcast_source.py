@@ -1,6 +1,6 @@
-"""The source of a MERGE, read to the driver where it is small.
+"""The source of a MERGE, read to the driver if it is small.
 
-A source that is read once stays the same for both joins of `merge_planner.py`, and the values of its keys prune the target (`target_pruning.py`).
+Reading the source once ensures that both joins of `merge_planner.py` use the same rows. The values of its keys prune the target (`target_pruning.py`).
 `bridge/java/GatheredRows.java` holds the rows.
 """
 
@@ -12,25 +12,25 @@ from pyspark.sql import SparkSession
 from icefloe.spark.bridge.catalyst_plan import rows_of
 from icefloe.spark.bridge.gateway import new_object
 
-# Bytes that the source of a MERGE may take on the driver. Beside 10 million rows of a target, a driver of Spark's default 1 GB, which also ran the tasks,
-# took 54 MB in a third of the CPU time of Spark's own join with them.
+# The maximum bytes of a MERGE's source on the driver. In a merge with 10 million target rows, a driver with Spark's default 1 GB, which also ran the tasks,
+# used 54 MB for the source, in a third of the CPU time of Spark's own join.
 MOST_SOURCE_BYTES = 64 * 1024 * 1024
-# Rows that are read before their size is measured; and the bytes of the objects that hold one row, besides its values.
+# The number of rows that are read before their size is measured, and the bytes of the objects that hold a row, besides its values.
 _FIRST_ROWS, _ROW_OVERHEAD_BYTES = 10_000, 64
-# Rows of the source in one task of the join.
+# Rows of the source in each task of the join.
 _ROWS_PER_TASK = 5000
-# Bytes. Spark states a size from here on where it has no estimate, as for rows from Python or from a stream; the first rows then show the size.
+# In bytes. If Spark has no estimate, for example for rows from Python or from a stream, it reports this size or more; then the first rows are measured.
 _UNKNOWN_BYTES = 2**50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastSource:
-    """All rows of a source on the driver.
+    """The rows of a source, all on the driver.
 
     Attributes:
-        rows: Java's `GatheredRows`.
+        rows: Java's `GatheredRows` object.
         count: number of rows.
-        size: bytes that they take.
+        size: memory of the rows in bytes.
     """
 
     rows: Any
@@ -39,9 +39,9 @@ class BroadcastSource:
 
 
 def read_small_source(spark: SparkSession, session: Any, source: Any) -> BroadcastSource | None:
-    """Read the rows of a source; return None where they would take more than `MOST_SOURCE_BYTES`.
+    """Read the rows of a source; return None if they would take more than `MOST_SOURCE_BYTES`.
 
-    A first read of some rows shows their size, and so how many rows are within the limit; then all rows are read.
+    First some rows are read, to measure their size and to compute how many rows are within the limit. Then all rows are read.
     """
     most_rows = first_rows(source.stats().sizeInBytes(), source.schema().defaultSize())
     if most_rows == 0:
@@ -57,19 +57,19 @@ def read_small_source(spark: SparkSession, session: Any, source: Any) -> Broadca
 
 
 def is_known(size: int) -> bool:
-    """Return True if the bytes that Spark states for a source are an estimate."""
+    """Return True if the size of a source that Spark reports is an estimate, and not its default."""
     return size < _UNKNOWN_BYTES
 
 
 def first_rows(size: int, row_size: int) -> int:
-    """Return how many rows of a source to read first.
+    """Return the number of rows of a source to read first.
 
     Args:
         size: Spark's estimate of the source, in bytes.
         row_size: Spark's estimate of one row, in bytes.
 
     Returns:
-        The number of rows; 0 where the source is too large by Spark's estimate.
+        The number of rows; 0 if the source is too large according to Spark's estimate.
     """
     estimate = size if is_known(size) else 0
     return 0 if estimate > MOST_SOURCE_BYTES else min(_FIRST_ROWS, MOST_SOURCE_BYTES // max(row_size, 1))
@@ -78,7 +78,7 @@ def first_rows(size: int, row_size: int) -> int:
 def source_plan(spark: SparkSession, session: Any, schema: Any, source: BroadcastSource) -> Any:
     """Return a logical plan of the rows, with new attribute ids.
 
-    It is a plan over an RDD: every rule of Spark's optimizer would visit each row of a plan of local rows.
+    It is a plan over an RDD, because for a plan of local rows every rule of Spark's optimizer would visit each row.
     """
     tasks = min(1 + source.count // _ROWS_PER_TASK, spark.sparkContext.defaultParallelism)
     rows = spark.sparkContext._jsc.parallelize(source.rows.list(), tasks)

@@ -1,6 +1,6 @@
-"""Values of changed rows in Spark tasks: rows with the table's schema, the row ids that they keep, and positions of deleted rows by data file.
+"""Changed rows in Spark tasks: rows with the table's schema, the row ids that they keep, and the positions of deleted rows by data file.
 
-The tasks are those of `changed_rows_job.py` and `upsert_job.py`. Spec: Row Lineage; Row-level Deletes.
+`changed_rows_job.py` and `upsert_job.py` run these tasks. Spec: Row Lineage; Row-level Deletes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,17 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_cast import cast_to_schema
 
 Positions = NDArray[np.int64]
-# By location of a data file: the number of positions, and their serialized deletion vector.
+# For each location of a data file, the number of positions, and their serialized deletion vector.
 PackedPositions = Mapping[str, tuple[int, bytes]]
 
 
 def table_rows(batch: pa.RecordBatch, ordinals: Sequence[int], names: Sequence[str], schema: Schema) -> Any:
-    """Return columns of a batch as rows of the table's schema.
+    """Convert columns of a batch to rows with the table's schema.
 
     Args:
-        batch: rows as Spark gives them to a task.
+        batch: rows in the form in which a Spark task receives them.
         ordinals: ordinals of the columns.
-        names: their names in the table, in the same order.
+        names: the table's names for these columns, in the same order.
         schema: the table's schema.
 
     Returns:
@@ -43,7 +43,7 @@ def table_rows(batch: pa.RecordBatch, ordinals: Sequence[int], names: Sequence[s
 
 
 def with_row_ids(rows: Any, row_ids: Any, schema: Schema) -> Any:
-    """Return the rows with the two row lineage columns; a row with a null row id gets one at the commit, as every row gets its sequence number."""
+    """Add the two row lineage columns to rows. Rows with a null row id get an id at the commit; all rows get their sequence number then."""
     lineage = (row_ids, pa.nulls(rows.num_rows, pa.int64()))
     for field, column in zip(with_lineage(schema.fields)[-2:], lineage, strict=True):
         rows = rows.append_column(field.name, column)
@@ -51,25 +51,25 @@ def with_row_ids(rows: Any, row_ids: Any, schema: Schema) -> Any:
 
 
 class DeletedPositions:
-    """Positions of deleted rows in one task, by location of their data file."""
+    """The positions of deleted rows in a task, by location of the data file."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, list[Positions]] = {}
 
     def add(self, paths: Any, positions: Any) -> None:
-        """Add rows, by Arrow arrays without nulls of their files' locations and their positions."""
+        """Add deleted rows: two Arrow arrays without nulls, with the locations of their files and their positions."""
         encoded = paths.dictionary_encode()
         codes, all_positions = numpy_of(encoded.indices), numpy_of(positions.cast(pa.int64()))
         for code, path in enumerate(encoded.dictionary.to_pylist()):
             self._by_path.setdefault(path, []).append(all_positions[codes == code])
 
     def pack(self) -> PackedPositions:
-        """Return the number of positions and their serialized deletion vector, by location."""
+        """Return the number of positions and their serialized deletion vector, for each location."""
         return {path: _pack(np.unique(np.concatenate(parts))) for path, parts in self._by_path.items()}
 
 
 def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
-    """Return the positions of all tasks by location, ascending."""
+    """Merge the positions from all tasks. Return them by location, in ascending order."""
     by_path: dict[str, list[Positions]] = {}
     for outcome in packed:
         for path, (count, vector) in outcome.items():

@@ -1,6 +1,6 @@
-"""The Spark job of a DELETE, UPDATE or MERGE: it writes the new rows as data files and returns the positions of the old ones.
+"""The Spark job of a DELETE, UPDATE or MERGE: write the new rows to data files, and return the positions of the old rows.
 
-Each row has its operation in its first column. `operation.py` gives the rows, `operations/rows/row_level_commit.py` commits the result.
+The first column of a row is its operation. `operation.py` supplies the rows, and `operations/rows/row_level_commit.py` commits the result.
 Spec: Row Lineage; Row-level Deletes; Writing Data Files.
 """
 
@@ -37,29 +37,31 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spec.schema.schema import Schema, schema_with_lineage
 
-# Operations of rows, as Spark's first column has them (`RowDeltaUtils`).
+# The operations of rows, as numbers in Spark's first column (`RowDeltaUtils`).
 DELETE, UPDATE, INSERT, REINSERT = 1, 2, 3, 4
 _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 _PREFIX = "icefloe "
-# From a job that ran and its numbers of updated and deleted rows: how many of each matched no source row of a MERGE; None where Spark has no count.
+# A function that gets a finished job and its numbers of updated and deleted rows. It returns how many of each matched no source row of a MERGE, or None if
+# Spark
+# has no such count.
 Unmatched = Callable[[DataFrame, int, int], tuple[int | None, int | None]]
 
 
 def none_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
-    """Return zero counts, for statements without a clause for unmatched rows."""
+    """Return zeros, for statements without a clause for unmatched rows."""
     return 0, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrdinals:
-    """The ordinals of the columns of the changed rows.
+    """The ordinals of the columns of changed rows.
 
     Attributes:
-        operation: the operation.
+        operation: ordinal of the operation.
         row: names and ordinals of the table's columns; empty if rows are only deleted.
-        path: the data file of the old row.
-        position: the position of the old row in its file.
-        row_id: the row id that the new row keeps; None if it gets a new one.
+        path: ordinal of the location of the old row's data file.
+        position: ordinal of the old row's position in that file.
+        row_id: ordinal of the row id that the new row keeps; None if rows get new ids.
     """
 
     operation: int
@@ -71,7 +73,7 @@ class RowOrdinals:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The result of one Spark task; `counts` has the number of rows by operation."""
+    """The result of a Spark task; `counts` has the number of rows by operation."""
 
     attempt: TaskAttempt
     files: list[DataFile] = field(default_factory=list)
@@ -84,9 +86,9 @@ _VALUES = TaskValues(_Outcome, TaskAttempt)
 
 @dataclass(frozen=True)
 class TaskChanger:
-    """The function that Spark tasks run: it takes rows with their operations, and returns one row with the outcome as bytes."""
+    """The function of the Spark tasks: it takes rows with their operations, and returns a single row with the serialized outcome."""
 
-    target: WriteTarget  # its schema has the row lineage columns if rows keep their ids
+    target: WriteTarget  # includes the row lineage columns if rows keep their ids
     schema: Schema
     ordinals: RowOrdinals
     finished: FinishedFiles
@@ -125,31 +127,31 @@ class TaskChanger:
 def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget, unmatched: Unmatched = none_unmatched) -> ChangedRows:
     """Run the job that writes the changed rows.
 
-    Files of a failed job are deleted, and files of task attempts without a result in any case.
+    If the job fails, its files are deleted. Files of task attempts whose results are not used are always deleted.
 
     Args:
         rows: the rows of the statement, with the operation in the first column.
         ordinals: the ordinals of their columns.
-        target: where and how files are written.
-        unmatched: counts, after the job, the updated and deleted rows that matched no source row of a MERGE.
+        target: the table, and the location of new files.
+        unmatched: a function that counts, after the job, the updated and deleted rows that matched no source row of a MERGE.
 
     Returns:
         The data files, the positions of old rows by data file, and the numbers of rows.
 
     Raises:
         SchemaMismatchError: a value does not fit the table.
-        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
+        StorageError: the storage refused a task and its retries; or the workers wrote to their local disks, which this process cannot read.
         EngineError: the job failed for another reason, such as a row of a MERGE that matches several source rows.
     """
     spark, schema = rows.sparkSession, target.schema
     if target.sort_order.is_unsorted:
-        # Nothing sorts the rows, so the files must not name a sort order.
+        # The rows are not sorted, so that the files must not have a sort order id.
         target = replace(target, sort_order_id=0)
     ready = _spread(geo_to_wkb(rows), ordinals, target)
     if ordinals.row_id is not None:
         target = replace(target, schema=schema_with_lineage(schema))
     with advisory_partition_size(spark, target), small_batches(spark, schema), writing_job(spark, target) as finished:
-        # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
+        # mapInArrow parses each column name as a path through structs, which a dot in a name would break.
         renamed = ready.toDF(*(f"column_{ordinal}" for ordinal in range(len(ready.columns))))
         work = TaskChanger(target, schema, ordinals, finished)
         job = renamed.mapInArrow(work, _RESULT)
@@ -172,7 +174,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
 
 
 def _spread(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget) -> DataFrame:
-    """Return the rows distributed and sorted as the table's properties require; ordinals stay the same."""
+    """Return the rows distributed and sorted as the table's properties require. The ordinals of columns do not change."""
     if not ordinals.row:
         return rows
     names = [f"{_PREFIX}{ordinal}" for ordinal in range(len(rows.columns))]
@@ -186,8 +188,8 @@ def row_ordinals(columns: Sequence[tuple[str, int]], row_id: Sequence[tuple[str,
 
     Args:
         columns: names and ordinals of the table's columns.
-        row_id: those of `_file` and `_pos`.
-        metadata: those of the metadata columns that a row keeps, `_row_id` in format version 3.
+        row_id: names and ordinals of `_file` and `_pos`.
+        metadata: names and ordinals of the metadata columns that a row keeps: `_row_id` in format version 3.
     """
     row_id_columns, metadata_columns = dict(row_id), dict(metadata)
     keeps_row_ids = bool(columns) and ROW_ID.name in metadata_columns

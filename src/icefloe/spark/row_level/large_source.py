@@ -1,9 +1,9 @@
-"""The source of a MERGE that is too large for the driver: its keys prune the target, and Spark joins the rest by a shuffle.
+"""The source of a MERGE that is too large for the driver: its keys prune the target, and Spark joins the remaining rows by a shuffle.
 
-One aggregation over the source's keys returns their bounds, which skip files and row groups of the target, and a Bloom filter, which drops most of its other
-rows before they are shuffled. Both are true of every row that matches, so they never change the result of a join that keeps only target rows with a match.
-The driver holds the Bloom filter, of 8 MiB at most, and no row. A source that may return other rows when it is read again is computed once, and kept on the
-executors. Sources that fit the driver are `broadcast_source.py`; the nodes of the join are `merge_planner.py`.
+One aggregation over the source's keys returns their bounds, which prune files and row groups of the target, and a Bloom filter, which drops most of the other
+target rows before the shuffle. Every matching row passes both, so that the result of a join which keeps only matching target rows does not change. The driver
+holds only the Bloom filter, of at most 8 MiB, and no rows. If a source may return different rows when it is read again, it is computed once and kept on the
+executors. `broadcast_source.py` handles sources that fit on the driver; `merge_planner.py` changes the join.
 Spec: Scan Planning.
 """
 
@@ -24,13 +24,13 @@ from icefloe.spark.jobs.spark_jobs import run_job
 from icefloe.spark.row_level.broadcast_source import is_known
 from icefloe.spark.row_level.target_pruning import SCAN, MatchKey, bounds_as_predicates
 
-# Bytes of the target below which its rows are joined as they are: reading the source's keys first would take longer.
+# The size of the target in bytes below which it is joined without pruning, because reading the source's keys first would take longer.
 LEAST_TARGET_BYTES = 64 * 1024 * 1024
-# Bits of the Bloom filter for each key, which let through some 2 % of the keys that the source does not have; and its most bits, which are Spark's.
+# Bits of the Bloom filter for each key, with which about 2 % of other keys pass; and the maximum of bits, which is Spark's.
 _BITS_PER_KEY, _MOST_BITS = 8, 64 * 1024 * 1024
-# Types that Spark compares as it hashes them. Texts with a collation have other names, and floats have several NaN and two zeros.
+# Types for which Spark's hash agrees with its comparison. Texts with a collation have other type names; floats have several NaN values and two zeros.
 _KEY_TYPE = re.compile(r"byte|short|integer|long|date|timestamp|timestamp_ntz|string|binary|decimal\(.*\)")
-# Nodes of a plan that returns the same rows whenever it is read, and costs little more than its files, if the relations in it do: a database may return others.
+# Plan nodes that return the same rows at every read, at little more cost than reading files, if their relations do; a database may return different rows.
 _READ_AGAIN = frozenset({"Project", "Filter", "LogicalRelation", "DataSourceV2ScanRelation", "LocalRelation", "Range"})
 _FILES = "HadoopFsRelation"
 _BLOOM_FILTER = "org.apache.spark.util.sketch.BloomFilter"
@@ -42,9 +42,9 @@ class LargeSource:
 
     Attributes:
         plan: the rows, with the columns of the source.
-        figures: Java's `GatheredRows` of one row: the Bloom filter, then the least and the greatest value of each key.
-        bloom_filter: the bytes of Spark's Bloom filter of all keys together.
-        keys: the equalities that were read.
+        figures: Java's `GatheredRows` object with one row: the Bloom filter, then the least and the greatest value of each key.
+        bloom_filter: the bytes of Spark's Bloom filter for the combination of all keys.
+        keys: the equalities of the join condition whose values were read.
     """
 
     plan: Any
@@ -54,11 +54,11 @@ class LargeSource:
 
 
 def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any, keys: Sequence[MatchKey]) -> LargeSource | None:
-    """Read the keys of a source by one job; return None where its target is joined as it is.
+    """Read the keys of a source with one job. Return None if the target is to be joined without pruning.
 
     Args:
-        spark: the session of Python.
-        session: Spark's session that runs the statement, an object of Java.
+        spark: the Python session.
+        session: the Java session that runs the statement.
         source: the optimized logical plan of the source.
         scan: the scan relation of the target.
         keys: equalities of the join condition.
@@ -70,20 +70,20 @@ def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any,
     size = int(str(source.stats().sizeInBytes()))
     target_size = int(str(scan.stats().sizeInBytes()))
     can_be_read_again = _can_be_read_again(spark, source)
-    # Of a source that is read again only the keys are; one that is kept should be worth it.
+    # If the source can be read again, only its keys are read now. Keeping a source costs more, and must be worth it.
     is_too_large = not can_be_read_again and is_known(size) and size > target_size
     if not hashed or target_size < LEAST_TARGET_BYTES or is_too_large:
         return None
     rows = rows_of(spark, session, source)
     if not can_be_read_again:
-        # The executors keep the rows, in memory and on disk. Spark fails, and does not compute rows again, where it loses an executor with some of them.
+        # The executors keep the rows in memory and on disk. If Spark loses an executor with some of the rows, it fails instead of computing them again.
         rows = run_job(spark, "compute the source of a MERGE", partial(rows.localCheckpoint, True))
         source = rows._jdf.logicalPlan()
         size = int(str(source.stats().sizeInBytes()))
     figures = _figures(spark, rows, hashed, size // max(1, int(source.schema().defaultSize())))
     array = run_job(spark, "read the keys of a MERGE", partial(figures._jdf.queryExecution().executedPlan().executeTake, 1))
     bloom_filter = array[0].getBinary(0)
-    if bloom_filter is None:  # no row has a key
+    if bloom_filter is None:  # no row of the source has a complete key
         return None
     return LargeSource(plan=source, figures=new_object(spark, "GatheredRows", array), bloom_filter=bytes(bloom_filter), keys=hashed)
 
@@ -93,7 +93,7 @@ def _is_hashed(key: MatchKey) -> bool:
 
 
 def _can_be_read_again(spark: SparkSession, plan: Any) -> bool:
-    """Return True for filters and columns of files whose list is known, or of a snapshot of a table, without random functions and subqueries."""
+    """Return True for a plan of filters and columns over a fixed list of files, or a snapshot of a table, without random functions and subqueries."""
     name = plan.nodeName().partition(" ")[0]
     if name not in _READ_AGAIN or not plan.deterministic() or not plan.subqueries().isEmpty():
         return False
@@ -120,18 +120,18 @@ def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], cou
 
 
 def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], relation: Any, source: LargeSource) -> Any:
-    """Return the target without files, row groups and most rows that no key of the source matches.
+    """Return the target pruned by the source's keys: without files, row groups and most rows that match no key.
 
-    The condition is above the nodes over the scan: a key such as a cast may fail on rows that their filters leave out.
+    The condition is placed above the nodes over the scan, because a key, for example a cast, may fail for rows that the filters in these nodes remove.
 
     Args:
-        spark: the session of Python.
+        spark: the Python session.
         nodes_over_scan: the nodes between the join and the target's scan, from the top.
         relation: the scan relation of the target.
         source: the source whose keys were read.
     """
     hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.target for key in source.keys]))
-    # Spark writes the bytes of a binary literal into each text of the plan, and keeps the texts of a thousand queries.
+    # Spark writes the bytes of a binary literal into every text of the plan, and keeps these texts for a thousand queries.
     content = java_class(spark, "java.io.ByteArrayInputStream")(source.bloom_filter)
     bloom_filter = object_literal(spark, java_class(spark, _BLOOM_FILTER).readFrom(content), _BLOOM_FILTER)
     conditions = [invoke(spark, bloom_filter, "mightContainLong", data_type(spark, "boolean"), [hashes])]
@@ -149,6 +149,6 @@ def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], re
     if predicates:
         scan = python_proxy_behind(spark, relation.scan()).objectOf("narrow", json.dumps([predicates]))
         relation = with_part(spark, relation, SCAN, scan)
-    # The bounds come first, as they cost less.
+    # The bounds are tested first, because they are cheaper.
     condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), [*conditions[1:], conditions[0]])
     return node(spark, "plans.logical.Filter", condition, stack_nodes(spark, nodes_over_scan, relation))

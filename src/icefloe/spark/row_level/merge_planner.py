@@ -1,16 +1,16 @@
-"""The planning of MERGE: which rows of source and target its query joins, and how.
+"""Planning of MERGE: change the join of its query so that it reads fewer rows.
 
-Spark rewrites a MERGE into a query over a join of the target with the source. Where the source is small and the join condition has an equality between
-columns of both, this module changes that join:
+Spark rewrites a MERGE into a query over a join of the target with the source. If the source is small and the join condition has an equality between columns of
+both, this module changes that join:
 
 1. The source is read first, once, and stays on the driver (`broadcast_source.py`).
-2. The target's scan skips files and row groups without any key of the source (`target_pruning.py`).
-3. Only target rows that match a source row take part in the join; Spark tests them where it reads the target.
+2. The target's scan skips files and row groups that contain no key of the source (`target_pruning.py`).
+3. Only target rows that match a source row take part in the join; Spark tests this in the stage that reads the target.
 
-A source that is too large for the driver stays with Spark's executors: only its keys prune the target (`large_source.py`), and Spark joins by a shuffle.
+If the source is too large for the driver, only its keys prune the target (`large_source.py`), and Spark joins by a shuffle.
 
-Any other query is left as Spark planned it, and so is a MERGE that needs target rows without a match. The nodes are changed through `catalyst_plan.py`;
-`operation.py` runs the statement, and `changed_rows_job.py` writes its rows.
+Any other query, and a MERGE that needs unmatched target rows, keeps Spark's plan. `catalyst_plan.py` changes the plan nodes, `operation.py` runs the statement,
+and `changed_rows_job.py` writes its rows.
 """
 
 from collections.abc import Collection
@@ -25,9 +25,9 @@ from icefloe.spark.row_level.broadcast_source import BroadcastSource, read_small
 from icefloe.spark.row_level.large_source import prune_target_by_keys, read_large_source
 from icefloe.spark.row_level.target_pruning import MatchKey, match_keys, prune_target
 
-# Join types, target first, by which a MERGE finds its rows; and that of a MERGE which only inserts, source first, which Spark plans as an append.
+# Join types of a MERGE, with the target first; and the join type of a MERGE that only inserts, with the source first, which Spark plans as an append.
 MERGE_JOINS, INSERT_JOINS = ("Inner", "RightOuter"), ("LeftAnti",)
-# The ordinal of the columns in `LogicalRDD`.
+# The index of the columns among the parts of a `LogicalRDD`.
 _OUTPUT = 0
 
 
@@ -36,9 +36,9 @@ class _MergeJoin:
     """The join of a MERGE's query.
 
     Attributes:
-        nodes_above: the nodes over the join, from the top.
+        nodes_above: the nodes above the join, from the top.
         join: the join's node.
-        join_type: its type, such as `Inner`.
+        join_type: the join's type, such as `Inner`.
         source: the plan of the source.
         nodes_over_scan: the nodes between the join and the target's scan, from the top.
         scan: the target's scan relation.
@@ -57,13 +57,13 @@ class _MergeJoin:
 
 
 def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: Collection[str]) -> DataFrame:
-    """Return the rows of a statement's query, planned over a small source where that is possible.
+    """Return the rows of a statement's query, with the plan changed if possible.
 
     Args:
         spark: the session of Python.
         session: Spark's session that runs the statement, an object of Java.
-        query: the optimized logical plan that Spark made of the statement.
-        join_types: `MERGE_JOINS`, `INSERT_JOINS`, or nothing to leave the query as it is.
+        query: Spark's optimized logical plan for the statement.
+        join_types: `MERGE_JOINS`, `INSERT_JOINS`, or an empty sequence to keep Spark's plan.
 
     Returns:
         A lazy DataFrame with the columns of the query.
@@ -75,7 +75,7 @@ def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: C
 
 
 def _plan(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
-    """Return the query with its target pruned by the source's keys; None where it stays as it is."""
+    """Return the query with its target pruned by the source's keys; None to keep Spark's plan."""
     small_source = read_small_source(spark, session, merge.source)
     if small_source is not None:
         return _planned_over(spark, session, merge, small_source)
@@ -88,7 +88,7 @@ def _plan(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
 
 
 def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) -> _MergeJoin | None:
-    """Return the query's join if it has one of the types, over an Icefloe scan, with an equality; None otherwise."""
+    """Return the query's join if it has one of these types, is over an Icefloe scan, and has an equality; otherwise None."""
     nodes_above, join, name = chain(query, ("Project", "Filter", "MergeRows"))
     if name != "Join" or (join_type := join.joinType().toString()) not in join_types or not join.condition().isDefined():
         return None
@@ -99,7 +99,7 @@ def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) ->
     condition = join.condition().get()
     if not condition.deterministic() or catalyst_object(spark, "expressions.SubqueryExpression").hasSubquery(condition):
         return None
-    # The condition is tested at the scan, where columns that the nodes above it compute do not exist.
+    # The condition is tested at the scan, where columns that nodes above the scan compute do not exist.
     target_columns, source_columns = scan.outputSet(), source.outputSet()
     is_of_both = condition.references().subsetOf(getattr(target_columns, "$plus$plus")(source_columns))
     keys = match_keys(condition, target_columns, source_columns) if is_of_both else []
@@ -118,7 +118,7 @@ def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) ->
 
 
 def _planned_over(spark: SparkSession, session: Any, merge: _MergeJoin, source: BroadcastSource) -> Any:
-    """Return the query with the source's rows in place of its plan, and the target pruned and joined by them."""
+    """Return the query with the source's rows in place of its plan, and the target pruned and joined with them."""
     source_columns = merge.source.output()
     local_rows = source_plan(spark, session, merge.source.schema(), source)
     joined_source = with_part(spark, local_rows, _OUTPUT, source_columns)
@@ -128,7 +128,7 @@ def _planned_over(spark: SparkSession, session: Any, merge: _MergeJoin, source: 
     if merge.join_type == "Inner":
         hint = node(spark, "plans.logical.JoinHint", hint.leftHint(), broadcast)
     else:
-        # An outer or anti join cannot broadcast the source to where the target is read; a semi join before it can.
+        # An outer or anti join cannot broadcast the source to the stage that reads the target; an additional semi join can.
         broadcast_right = node(spark, "plans.logical.JoinHint", some(spark, None), broadcast)
         semi_join = node(
             spark, "plans.logical.Join", target, local_rows, catalyst_object(spark, "plans.LeftSemi"), condition, broadcast_right

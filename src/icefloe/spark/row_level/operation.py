@@ -1,7 +1,7 @@
-"""`RowLevelTable` and `RowLevelOperation`: DELETE, UPDATE and MERGE as Spark rewrote them into rows, run as one job and committed as one snapshot.
+"""`RowLevelTable` and `RowLevelOperation`: DELETE, UPDATE and MERGE, which Spark rewrites into rows, run as one job and committed as one snapshot.
 
-A row of the rewritten statement has its operation (delete, update, insert), its new values, and the file and position of the old row. The rows of a MERGE
-are planned in `merge_planner.py`, written by the job of `changed_rows_job.py`, and committed by `operations/rows/row_level_commit.py`.
+A row of the rewritten statement has its operation (delete, update, insert), its new values, and the file and position of the old row. `merge_planner.py` plans
+the rows of a MERGE, `changed_rows_job.py` writes them, and `operations/rows/row_level_commit.py` commits them.
 Spec: Row-level Deletes; Row Lineage.
 """
 
@@ -42,13 +42,13 @@ from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE
 from icefloe.spec.partitioning.partition_spec import check_known_transforms
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 
-# Spark 4.1 and later count rows by kind of clause in the node that runs the clauses.
+# Spark 4.1 and later count rows by kind of clause, in the plan node that runs the clauses.
 _CLAUSES = "MergeRows"
 _KINDS = ("Updated", "Deleted")
 
 
 def unmatched_of(query: Any) -> Unmatched:
-    """Return the function that counts, after the job, the rows of a MERGE's query without a source row."""
+    """Return a function that counts, after the job, the rows of a MERGE's query that have no source row."""
     _, clauses, name = chain(query, ("Project", "Filter"))
     if name != _CLAUSES:
         return _not_counted
@@ -66,7 +66,7 @@ def _all_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | No
 
 
 def _row_counts(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:
-    """Return Spark's counts of the job; None where they do not add up to the written rows, because they include tasks that ran twice."""
+    """Return Spark's counts for the job; None if they do not add up to the written rows, because they include tasks that ran twice."""
     plan = _clauses_node(job._jdf.queryExecution().executedPlan())
     if plan is None:
         return None, None
@@ -85,7 +85,7 @@ def _metric(plan: Any, name: str) -> int | None:
 
 
 def _clauses_node(plan: Any) -> Any:
-    """Return the node of a physical plan that runs the clauses, also within stages of adaptive execution."""
+    """Return the node of a physical plan that runs the clauses, also inside stages of adaptive execution."""
     name = plan.nodeName()
     if name == _CLAUSES:
         return plan
@@ -102,10 +102,10 @@ def _clauses_node(plan: Any) -> Any:
 
 
 class RowLevelTable(WritableTable):
-    """The part of a loaded table that changes single rows. The commit is planned on the metadata that was loaded, whose rows Spark read.
+    """The part of a loaded table that changes single rows. The commit is based on the loaded metadata, whose rows Spark has read.
 
     Attributes:
-        written: result of the statement that ran; None before.
+        written: result of the statement; None before it has run.
     """
 
     _row_level_scans: list[PushedScan]
@@ -117,9 +117,9 @@ class RowLevelTable(WritableTable):
         return RowLevelOperationBuilder(self, Command[info["command"]], info["options"])
 
     def check_row_level(self, command: Command) -> None:
-        """Raise the errors of a statement that are known before it has rows."""
+        """Raise the errors of a statement that can be detected before it has rows."""
         self._check_writable()
-        # A DELETE may need metadata alone, which is not known yet; one that needs rows is checked when it has them.
+        # A DELETE may need only metadata, which is not known yet; if it needs rows, it is checked when it has them.
         if command is not Command.DELETE:
             check_row_level(self._selected.table.handle, self._selected.table.metadata, command)
 
@@ -128,19 +128,19 @@ class RowLevelTable(WritableTable):
         return self._selected.table.metadata.schema().names
 
     def row_level_columns(self) -> list[str]:
-        """Return the metadata columns that an updated row keeps."""
+        """Return the metadata columns whose values an updated row keeps."""
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
     def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:
-        """Return the rows of a write's query; an append may be a MERGE that only inserts."""
+        """Return the rows of a write's query. If `is_append`, it may be a MERGE that only inserts."""
         return plan_merge_rows(self._spark, session, query, INSERT_JOINS if is_append else ())
 
     def statement_rows(self, session: Any, query: Any, command: Command) -> DataFrame:
-        """Return the rows of a statement's query; those of a MERGE are planned by `merge_planner.py`."""
+        """Return the rows of a statement's query; `merge_planner.py` plans the rows of a MERGE."""
         return plan_merge_rows(self._spark, session, query, MERGE_JOINS if command is Command.MERGE else ())
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:
-        """Write rows and commit them; those of a MERGE that only inserts under the conflict rules of a MERGE. Takes and raises as `row_level` does."""
+        """Write rows and commit them. A MERGE that only inserts is committed with the conflict rules of a MERGE. Raises the errors of `row_level`."""
         if builder.merge_reads in (None, "none"):
             return super().write(spark, rows, builder)
         self._check_writable()
@@ -166,15 +166,15 @@ class RowLevelTable(WritableTable):
 
         Args:
             command: the kind of statement.
-            rows: gives the statement's rows, whose first column is the operation.
-            ordinals: which column of the rows is what.
+            rows: a function that returns the statement's rows, whose first column is the operation.
+            ordinals: the ordinals of the columns in these rows.
             options: the statement's write options.
-            unmatched: counts the rows of a MERGE that no row of its source matched.
+            unmatched: a function that counts the rows of a MERGE that no source row matched.
 
         Raises:
             ReadOnlyTableError: the table is a tag or a snapshot.
-            UnsupportedFeatureError: the table's partition spec has a transform of a later version.
-            CommitInvalidatedError: a concurrent commit changed what the isolation level forbids.
+            UnsupportedFeatureError: the table's partition spec has an unknown transform, from a later version of the format.
+            CommitInvalidatedError: a concurrent commit made a change that conflicts with the isolation level.
             FilesReplacedError: a concurrent commit only replaced files, so that the statement can run again.
             EngineError: Spark's job failed.
         """
@@ -212,19 +212,19 @@ class RowLevelTable(WritableTable):
             ) from error
 
     def _changed_no_row(self, snapshot_id: int | None) -> bool:
-        """Return whether a snapshot, which is newer than those that the statement has read, has the rows of the one before it."""
+        """Return whether a snapshot, newer than the snapshot that the statement has read, has the same rows as its parent."""
         table = self._selected.table
-        # An error can name a snapshot that the statement has read, such as one that a rollback has removed from the branch.
+        # An error may contain a snapshot that the statement has read, for example one that a rollback has removed from the branch.
         if snapshot_id is None or table.metadata.snapshot_by_id(snapshot_id) is not None:
             return False
         try:
             newer = load_metadata(table.handle).metadata.snapshot_by_id(snapshot_id)
-        except IcefloeError:  # the conflict is the error to raise
+        except IcefloeError:  # the original conflict is raised
             return False
         return newer is not None and (newer.operation == "replace" or newer.summary.get(CHANGES_NO_ROW) == "true")
 
     def _row_filter(self) -> BooleanExpression:
-        """Return a filter that matches every row the statement read."""
+        """Return a filter that matches every row that the statement has read."""
         return any_of([pushed.scan.row_filter for pushed in self._row_level_scans]) if self._row_level_scans else AlwaysTrue()
 
 
@@ -246,7 +246,7 @@ class RowLevelOperationBuilder(ConnectorObject):
 
 
 class RowLevelOperation(ScanSource):
-    """A DELETE, UPDATE or MERGE that Spark rewrites into rows (`SupportsDelta`). Java's `SparkCommand` calls `run` in place of Spark's delta write."""
+    """A DELETE, UPDATE or MERGE that Spark rewrites into rows (`SupportsDelta`). Java's `SparkCommand` calls `run` instead of Spark's delta write."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsDelta", "write.DeltaWriteBuilder", "write.DeltaWrite")
 
@@ -285,15 +285,15 @@ class RowLevelOperation(ScanSource):
         """Run the statement, commit it, and return its counts.
 
         Args:
-            session: Spark's session that runs it, an object of Java.
-            query: the optimized plan of its rows.
-            projections: Spark's `WriteDeltaProjections`: the ordinals of the row's, the row id's and the metadata columns.
+            session: the Java session that runs the statement.
+            query: the optimized plan of the statement's rows.
+            projections: Spark's `WriteDeltaProjections`, with the ordinals of the row's columns, of the row id's columns and of the metadata columns.
         """
         row, metadata = (
             _column_ordinals(projection.get()) if projection.isDefined() else []
             for projection in (projections.rowProjection(), projections.metadataProjection())
         )
-        # A statement that names metadata columns has all of them among its columns; Spark's rows of such a MERGE have too few of them.
+        # If a statement refers to metadata columns, its columns include all of them; Spark's rows for such a MERGE have too few metadata columns.
         table_columns = [(name, ordinal) for name, ordinal in row if name in self._table.column_names()]
         if self._command is Command.MERGE and len(table_columns) < len(row):
             raise UnsupportedFeatureError(

@@ -1,7 +1,7 @@
-"""The keys of a MERGE and the pruning of its target by them.
+"""The keys of a MERGE, and the pruning of its target by their values.
 
-The equalities of the join condition look rows of the target up. The values that a small source has for them become filters of the target's scan:
-they skip files, row groups and rows that cannot match. `bridge/java/GatheredRows.java` computes the values; `broadcast_source.py` reads the source.
+The equalities in the join condition are the keys. The values of a small source for these keys become filters of the target's scan, which skip files, row groups
+and rows that cannot match. `bridge/java/GatheredRows.java` computes the values; `broadcast_source.py` reads the source.
 Spec: Scan Planning.
 """
 
@@ -15,20 +15,20 @@ from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.catalyst_plan import catalyst_object, node, python_proxy_behind, with_part
 
-# Distinct values of a key up to which the scan is planned by each of them; above, by their range.
+# The maximum number of distinct values of a key that are used for planning individually; with more values, their range is used.
 _MOST_LISTED = 1000
-# The ordinal of the scan in `DataSourceV2ScanRelation`, after the table.
+# The index of the scan among the parts of a `DataSourceV2ScanRelation`, after the table.
 SCAN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchKey:
-    """An equality of the join condition.
+    """An equality in the join condition.
 
     Attributes:
-        target: expression of the target's columns.
-        source: expression of the source's columns.
-        nulls_are_equal: True for `<=>`.
+        target: the side that is an expression of the target's columns.
+        source: the side that is an expression of the source's columns.
+        nulls_are_equal: True for `<=>`, False for `=`.
     """
 
     target: Any
@@ -37,15 +37,15 @@ class MatchKey:
 
 
 def match_keys(condition: Any, target_columns: Any, source_columns: Any) -> list[MatchKey]:
-    """Return the equalities between target and source that hold wherever the condition holds.
+    """Return the equalities between target and source that are true whenever the condition is true.
 
     Args:
-        condition: Catalyst's expression.
+        condition: the join condition, as a Catalyst expression.
         target_columns: Catalyst's `AttributeSet` of the target.
-        source_columns: the same of the source.
+        source_columns: Catalyst's `AttributeSet` of the source.
 
     Returns:
-        One key for each equality between an expression of one side and one of the other.
+        A key for each equality between an expression of the target and an expression of the source.
     """
     keys, conjuncts = [], [condition]
     while conjuncts:
@@ -67,17 +67,17 @@ def _is_of(columns: Any, expression: Any) -> bool:
 
 
 def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], source_columns: Any, rows: Any) -> Any:
-    """Return the target's scan relation without the files and row groups that have no key of the source.
+    """Return the target's scan relation without files and row groups that contain no key of the source.
 
     Args:
-        spark: the session of Python.
+        spark: the Python session.
         relation: the `DataSourceV2ScanRelation` of the target.
-        keys: equalities of the join condition. Only those of a plain column of the target prune.
+        keys: the equalities in the join condition. Only keys whose target side is a plain column prune.
         source_columns: the source's output attributes, in the order of the rows.
-        rows: Java's `GatheredRows` of the source.
+        rows: Java's `GatheredRows` object of the source.
 
     Returns:
-        The relation, with a filter node on top where a key prunes.
+        The relation, with a filter node on top if a key prunes.
     """
     predicates: list[Mapping[str, Any]] = []
     conditions = []
@@ -87,7 +87,7 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
             continue
         bound = catalyst_object(spark, "expressions.BindReferences").bindReference(key.source, attributes, False)
         least, greatest, literals_json, has_null = rows.values(bound, _MOST_LISTED)
-        literals = json.loads(literals_json)  # the least value, the greatest, then all of them unless they are too many
+        literals = json.loads(literals_json)  # the least value, the greatest value, then all values unless there are too many
         if literals[0]["value"] is None or (has_null and key.nulls_are_equal):
             continue
         predicates += _predicates(key.target.name(), literals[:2], literals[2:])
@@ -101,12 +101,12 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
 
 
 def bounds_as_predicates(column_name: str, bounds: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Return predicates on the column that are true of every value between two literals, in the form of Spark's connector."""
+    """Return predicates of Spark's connector that are true for every column value between two literals."""
     return _predicates(column_name, bounds, ())
 
 
 def _predicates(column_name: str, bounds: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Return predicates on the column that are true of every matching row, as Spark would push them: IN with the values, else a range."""
+    """Return predicates that are true for every matching row, in the form in which Spark pushes them: IN with the values, or a range."""
     column = {"kind": "reference", "parts": [column_name]}
     operands = [("IN", values)] if values else [(">=", bounds[:1]), ("<=", bounds[1:])]
     return [{"kind": "Predicate", "name": name, "children": [column, *literals]} for name, literals in operands]

@@ -1,6 +1,6 @@
-"""The Spark job of an upsert: one join of the source with the planned files, whose tasks compare and write rows. Only positions come to the driver.
+"""The Spark job of an upsert: a join of the source with the planned files, whose tasks compare and write rows. Only positions are returned to the driver.
 
-`upsert_rows_source.py` checks the source; `datafile/same_values.py` compares rows, as without Spark. Spec: Row Lineage; Identifier Field IDs.
+`upsert_rows_source.py` checks the source; `datafile/same_values.py` compares rows, as it does without Spark. Spec: Row Lineage; Identifier Field IDs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 from icefloe.spec.schema.schema import Schema, schema_with_lineage
 from icefloe.spec.types import NestedField
 
-# Names of the join's columns besides the source's. The space keeps them apart from names that tables are likely to have.
+# Additional columns of the join. Their names contain a space, so that tables are unlikely to have them.
 _STORED, _SOURCE_KEY, _TABLE_KEY = "icefloe stored ", "icefloe key ", "icefloe found key "
 _LOCATION_COLUMNS = tuple(f"icefloe {name}" for name in (FILE.name, POS.name, ROW_ID.name))
 _RESULT = StructType([StructField("outcome", BinaryType(), False)])
@@ -53,7 +53,7 @@ _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """The result of one Spark task; `positions` are those of replaced rows, by location of their data file."""
+    """The result of a Spark task; `positions` are the positions of replaced rows, by location of the data file."""
 
     attempt: TaskAttempt
     files: list[DataFile] = field(default_factory=list)
@@ -68,12 +68,12 @@ _VALUES = TaskValues(TaskOutcome, TaskAttempt)
 
 @dataclass(frozen=True)
 class TaskUpserter:
-    """The function that Spark tasks run: it takes joined rows, and returns one row with the `TaskOutcome` as bytes.
+    """The function of the Spark tasks: it takes joined rows, and returns a single row with the serialized `TaskOutcome`.
 
-    The columns are the source's, called `names`; then the table's, if rows are compared; then file, position and row id of the matching row.
+    The columns are: those of the source, with the names `names`; those of the table, if rows are compared; and file, position and row id of the matching row.
     """
 
-    target: WriteTarget  # its schema has the row lineage columns if rows keep their ids
+    target: WriteTarget  # includes the row lineage columns if rows keep their ids
     schema: Schema
     names: tuple[str, ...]
     compares: bool
@@ -97,7 +97,7 @@ class TaskUpserter:
     def _rows_to_write(
         self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: DeletedPositions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to write, and count all rows."""
+        """Yield the rows to write, and count inserted, updated and unchanged rows."""
         for batch in map(with_list_offsets, batches):
             rows = table_rows(batch, range(len(self.names)), self.names, self.schema)
             matched = numpy_of(batch.column(batch.num_columns - len(_LOCATION_COLUMNS)).is_valid())
@@ -127,13 +127,13 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
     """Join the source with the planned files, write new and changed rows, and return the counts of inserted and updated rows.
 
     Args:
-        request: the source, whose `rows` are `SparkRows`; the planned files; the keys; whether matched rows are updated and others inserted.
+        request: the source, whose `rows` are `SparkRows`; the planned files; the keys; and whether matched rows are updated and unmatched rows inserted.
 
     Returns:
-        Positions of replaced rows for each scan task, the added files, and the numbers of rows.
+        The positions of replaced rows for each scan task, the added files, and the numbers of rows.
 
     Raises:
-        InvalidInputError: a key matches several rows that are to be updated. Written files are deleted.
+        InvalidInputError: a key of the source matches several rows of the table. Written files are deleted.
         SchemaMismatchError: a value does not fit the table, such as a null in a required column.
         UnsupportedTypeError: a column of the table has no type in Spark.
         EngineError: Spark's job failed for another reason.
@@ -149,7 +149,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
         target = replace(target, schema=schema_with_lineage(schema))
     with small_batches(spark, target.schema), writing_job(spark, target) as finished:
         work = TaskUpserter(target, schema, names, compares, request.inserts, keeps_row_ids, finished)
-        # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
+        # mapInArrow parses each column name as a path through structs, which a dot in a name would break.
         renamed = joined.toDF(*(f"column_{place}" for place in range(len(joined.columns))))
         results = run_job(spark, f"upsert into {target.table_name}", renamed.mapInArrow(work, _RESULT).collect)
         outcomes = [_VALUES.from_bytes(packed, TaskOutcome) for (packed,) in results]
@@ -170,7 +170,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
 
 
 def _join_stored_rows(request: UpsertRequest, *, compares: bool) -> DataFrame:
-    """Return the source's rows, each with the table's row of the same key; only rows without a match if none is to be updated."""
+    """Return the source's rows, each with the table's row that has the same key. If rows are not updated, return only the rows without a match."""
     source: SparkRows = request.source.rows
     schema, rows = request.scan.schema, source.frame
     no_location = [
@@ -189,7 +189,7 @@ def _join_stored_rows(request: UpsertRequest, *, compares: bool) -> DataFrame:
 
 
 def _stored_rows(request: UpsertRequest, fields: Sequence[NestedField]) -> DataFrame:
-    """Return the rows of the planned files: some of their columns, their keys, and their locations."""
+    """Return the rows of the planned files: the requested columns, the keys, and the file and position of each row."""
     scan = request.scan
     names = {column.name for column in scan.schema.fields}
     location_columns = [
@@ -223,14 +223,14 @@ def _same_keys(request: UpsertRequest) -> Column:
 
 
 def _positions(request: UpsertRequest, outcomes: Sequence[TaskOutcome]) -> tuple[NDArray[np.int64], ...]:
-    """Return the positions of replaced rows, for each scan task."""
+    """Return the positions of replaced rows for each scan task."""
     by_path = joined_positions(outcome.positions for outcome in outcomes)
     empty = np.empty(0, np.int64)
     return tuple(by_path.get(task.file.file_path, empty) for task in request.tasks)
 
 
 def _ambiguous(request: UpsertRequest) -> Exception:
-    """Return the error that names keys with several rows in the table, which a second join finds."""
+    """Return the error for keys with several rows in the table. A second join finds these keys."""
     schema, spark = request.scan.schema, request.source.rows.frame.sparkSession
     names = _key_names(request, _SOURCE_KEY)
     keys = request.source.rows.frame.select(*_source_keys(request))

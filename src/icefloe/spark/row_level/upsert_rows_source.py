@@ -1,7 +1,7 @@
-"""The source of an upsert as a DataFrame, which is computed once.
+"""The source of an upsert as a DataFrame that is computed only once.
 
-Few rows are read to the driver as Arrow by one job, and their keys are checked there: if few rows of the table may match, the join is computed there too.
-Otherwise Spark caches the rows, one aggregation checks their keys, and `upsert_job.py` joins them.
+A small source is read to the driver as Arrow by one job, and its keys are checked there; if few rows of the table may match, the join is computed there too. A
+larger source is cached by Spark, one aggregation checks its keys, and `upsert_job.py` joins it.
 Spec: Identifier Field IDs.
 """
 
@@ -52,13 +52,13 @@ from icefloe.spec.types import (
 
 LOG = logging.getLogger(__name__)
 
-# Bytes of the rows up to which they are read to the driver: in Spark's cache, or as Arrow.
+# The maximum bytes of rows that are read to the driver, as measured in Spark's cache or as Arrow.
 MOST_BYTES_HERE = 1 << 26
-# Bytes by Spark's estimate up to which rows are read to the driver without being cached first. Files are estimated by their compressed size.
+# The maximum of Spark's size estimate for rows that are read to the driver without being cached first. Files are estimated by their compressed size.
 MOST_ESTIMATED_BYTES = 1 << 24
-# Spark's setting that limits the results of a job; its error names it.
+# Spark's setting that limits the size of a job's results; its error contains this name.
 _RESULT_LIMIT = "spark.driver.maxResultSize"
-# Types whose values Spark does not return to the driver, or returns in another type.
+# Types whose values Spark cannot return to the driver, or returns as a different type.
 _NOT_COLLECTED = (VariantType, GeometryType, GeographyType, UnknownType)
 _RANGED = (IntegerType, LongType, DateType, StringType, DecimalType)
 _LISTED = (*_RANGED, BooleanType, UUIDType, FixedType, BinaryType)
@@ -67,10 +67,10 @@ COUNT, LOW, HIGH = "count", "low", "high"
 
 @dataclass(frozen=True)
 class SparkRows:
-    """A source that is the same whenever it is read.
+    """A source that returns the same rows at every read.
 
     Attributes:
-        create: returns the rows as a DataFrame, with the source's column names.
+        create: a function that returns the rows as a DataFrame with the source's column names.
         total: number of rows.
     """
 
@@ -79,23 +79,23 @@ class SparkRows:
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows, created at the first use: a join in this process needs no DataFrame."""
+        """The rows as a DataFrame, created at the first use, because a join in this process does not need it."""
         return self.create()
 
 
 def spark_source(
     rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool, join: Callable[[UpsertRequest], UpsertedRows]
 ) -> UpsertSource:
-    """Return the source of an upsert with its keys checked.
+    """Return the source of an upsert, after checking its keys.
 
-    Rows that are few by Spark's estimate are read to the driver at once. Spark caches others, in memory and on disk, for as long as the upsert runs.
+    If there are few rows by Spark's estimate, they are read to the driver. Otherwise Spark caches them in memory and on disk while the upsert runs.
 
     Args:
         rows: the rows to upsert.
         schema: the table's schema.
         key_ids: ids of the key fields.
         updates: True if matched rows are updated, which requires all columns.
-        join: joins the rows with those of a table.
+        join: a function that joins the rows with the rows of a table.
 
     Raises:
         SchemaMismatchError: the columns do not fit the table, or some are missing.
@@ -107,7 +107,7 @@ def spark_source(
     can_be_here = not _not_collected(schema)
     if can_be_here and _size(rows) <= min(MOST_ESTIMATED_BYTES, MOST_BYTES_HERE) and (table := _read_few(rows)) is not None:
         here = _arrow_source(table, schema, key_ids, updates=updates)
-        # The task's rows are those that were read: a second computation may return others.
+        # The task uses the rows that were read, because a second computation may return different rows.
         source = SparkRows(
             lambda: widened_decimals(rows.sparkSession.createDataFrame(table, rows.schema.toNullable()), schema), table.num_rows
         )
@@ -132,19 +132,19 @@ def spark_source(
 
 
 def _size(rows: DataFrame) -> int:
-    """Return the bytes of the rows by Spark's estimate, which for rows that are cached by now is their size."""
+    """Return Spark's estimate of the rows' size in bytes; for cached rows it is their actual size."""
     return int(str(_new_plan(rows).optimizedPlan().stats().sizeInBytes()))
 
 
 def _new_plan(rows: DataFrame) -> Any:
-    """Return a new plan of the rows. A DataFrame keeps its first one, which neither has the size of a later cache nor reads from it."""
+    """Return a new plan of the rows. A DataFrame keeps its first plan, which does not use a later cache and its size."""
     return rows.select("*")._jdf.queryExecution()
 
 
 def _read_few(rows: DataFrame) -> pa.Table | None:
-    """Return the rows as Arrow, by one job; None if they take more than `MOST_BYTES_HERE`, or if tasks cannot limit them.
+    """Read the rows as Arrow with one job; return None if they take more than `MOST_BYTES_HERE`, or if tasks cannot limit them.
 
-    Spark's estimate can be far below the truth, so each task measures its rows and returns no more than its share of the limit.
+    Spark's estimate may be far too low, so that each task measures its rows and returns no more than its share of the limit.
     """
     spark = rows.sparkSession
     if not executors_have_classes(spark):
@@ -156,16 +156,16 @@ def _read_few(rows: DataFrame) -> pa.Table | None:
 
 
 def _first_rows(rows: DataFrame, cut_off: Any) -> DataFrame:
-    """Return the first rows of each partition, which take no more than its share of `MOST_BYTES_HERE`; partitions that are cut off are added to `cut_off`."""
+    """Return the first rows of each partition, up to its share of `MOST_BYTES_HERE`; truncated partitions are added to `cut_off`."""
     spark = rows.sparkSession
-    partitions = _new_plan(rows).executedPlan().execute().toJavaRDD()  # adaptive execution runs all stages but the last
+    partitions = _new_plan(rows).executedPlan().execute().toJavaRDD()  # adaptive execution runs all stages except the last one
     first_rows = new_object(spark, "FirstRows", MOST_BYTES_HERE // max(1, partitions.getNumPartitions()), cut_off)
     session = rows._jdf.sparkSession()
     return DataFrame(session.internalCreateDataFrame(partitions.mapPartitions(first_rows).rdd(), rows._jdf.schema(), False), spark)
 
 
 def _read(rows: DataFrame) -> pa.Table | None:
-    """Return the rows as Arrow; None if they are above Spark's limit of results."""
+    """Read the rows as Arrow; return None if they exceed Spark's limit for results."""
     try:
         return run_job(rows.sparkSession, "read the few rows to upsert", _with_nullable_fields(rows).toArrow)
     except EngineError as error:
@@ -176,24 +176,24 @@ def _read(rows: DataFrame) -> pa.Table | None:
 
 
 def _with_nullable_fields(rows: DataFrame) -> DataFrame:
-    """Return the rows with nullable fields and elements: `toArrow` fails where a null struct has a field that is not nullable."""
+    """Return the rows with nullable fields and elements, because `toArrow` fails if a null struct has a required field."""
     kinds = {field.name: field.dataType for field in rows.schema.fields if isinstance(field.dataType, ArrayType | SparkMap | SparkStruct)}
     casts = {name: column_named(name).cast(kind.toNullable()).alias(name) for name, kind in kinds.items() if kind != kind.toNullable()}
     return rows.select(*(casts.get(name, quote_name(name)) for name in rows.columns)) if casts else rows
 
 
 def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-    """Return the rows of Spark Connect as the source of an upsert in this process, to which all of them come.
+    """Read the rows of a Spark Connect DataFrame to this process, as the source of an upsert that runs here.
 
     Args:
-        rows: as for `spark_source`.
-        schema: as for `spark_source`.
-        key_ids: as for `spark_source`.
-        updates: as for `spark_source`.
+        rows: the rows to upsert.
+        schema: the table's schema.
+        key_ids: ids of the key fields.
+        updates: True if matched rows are updated, which requires all columns.
 
     Raises:
         UnsupportedFeatureError: the table has a column whose values Spark does not return to a client.
-        IcefloeError: as for `spark_source`.
+        IcefloeError: the errors of `spark_source`.
     """
     _check_columns(rows, schema, updates=updates)
     if not_returned := _not_collected(schema):
@@ -209,14 +209,14 @@ def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, u
 
 
 def _check_columns(rows: DataFrame, schema: Schema, *, updates: bool) -> None:
-    """Check that the columns fit the table, and for updates that none is missing. Raises `SchemaMismatchError`."""
+    """Check that the columns fit the table and, if rows are updated, that no column is missing. Raises `SchemaMismatchError`."""
     if updates:
         check_complete(_names(rows.schema), schema)
     check_fits(rows.schema, schema)
 
 
 def _not_collected(schema: Schema) -> list[str]:
-    """Return the full names of the fields whose values Spark does not return to the driver or a client as they are."""
+    """Return the full names of the fields whose values Spark cannot return unchanged to the driver or a client."""
     return [".".join(path) for path, field in walk(schema.fields) if isinstance(field.field_type, _NOT_COLLECTED)]
 
 
@@ -227,7 +227,7 @@ def _arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, upd
 
 
 def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> tuple[KeyValues, ...] | None:
-    """Return the values of the keys, by one aggregation; None if no row has a complete key. Raises `InvalidInputError` for a key of two rows."""
+    """Return the values of the keys, with one aggregation; None if no row has a complete key. Raises `InvalidInputError` if two rows have the same key."""
     rows, spark = source.frame, source.frame.sparkSession
     keys = [key_column(source_column(rows, schema, key_id), schema.find_type(key_id)) for key_id in key_ids]
     names = [f"key{place}" for place in range(len(keys))]
@@ -258,7 +258,7 @@ def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> 
 
 
 def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:
-    """Return the column of a field, also within structs, of a DataFrame with the table's column names."""
+    """Return the column of a field, which may be inside structs, from a DataFrame with the table's column names."""
     path = schema.path_of(field_id) or ()
     column = field_inside(column_named(path[0]), path[1:], rows.schema[path[0]].dataType if path[1:] else None)
     data_type: DataType = rows.select(column.alias("key")).schema[0].dataType
@@ -266,7 +266,7 @@ def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:
 
 
 def key_column(column: Column, key_type: IcebergType) -> Column:
-    """Return a key column in the type that the join compares: the table's; for a UUID its 32 hexadecimal digits, from text or bytes."""
+    """Return a key column in the type that the join compares: the table's type, or for a UUID its 32 hexadecimal digits, from text or bytes."""
     if isinstance(key_type, UUIDType):
         return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit("")))
     target = spark_type(key_type) if isinstance(key_type, PrimitiveType) else None
@@ -274,7 +274,7 @@ def key_column(column: Column, key_type: IcebergType) -> Column:
 
 
 def _figures(names: Sequence[str], key_types: Sequence[IcebergType]) -> list[Column]:
-    """Return the aggregates: number of keys, number of repeated keys, and the bounds of each key column that has an order."""
+    """Return the aggregates: the number of keys, the number of repeated keys, and the bounds of each key column that can be ordered."""
     figures = [F.count("*").alias(COUNT), F.count(F.when(F.col(COUNT) > 1, 1)).alias("repeated")]
     for name, key_type in zip(names, key_types, strict=True):
         if isinstance(key_type, _RANGED):
@@ -284,12 +284,12 @@ def _figures(names: Sequence[str], key_types: Sequence[IcebergType]) -> list[Col
 
 
 def _literal_column(name: str, key_type: IcebergType) -> Column:
-    """Return a key column as literals of filters: a date as its number of days, as Python has no date of every year."""
+    """Return a key column in the form of literals in filters: a date as its number of days, because Python does not have dates of every year."""
     return F.unix_date(F.col(name)) if isinstance(key_type, DateType) else F.col(name)
 
 
 def with_texts_of_times(rows: DataFrame) -> DataFrame:
-    """Return rows with dates and timestamps as text, as Python does not have every year."""
+    """Return rows with dates and timestamps as text, because Python does not support every year."""
     return rows.select(
         *(
             F.col(field.name).cast("string").alias(field.name)

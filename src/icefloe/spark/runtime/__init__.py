@@ -1,1 +1,1 @@
-"""The start of Spark: sessions, the Java runtime, supported versions, interrupts, secrets among the settings."""
+"""Starting and controlling Spark: sessions, the Java runtime, supported versions, interrupts, and secrets in settings."""

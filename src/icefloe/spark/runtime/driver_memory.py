@@ -1,4 +1,4 @@
-"""`driver_memory`: the memory of the JVM of a local session that Icefloe starts, where it is not set.
+"""`driver_memory`: the driver's memory in a local session that Icefloe starts, if the user has not set it.
 
 In a local session the driver's JVM runs the tasks too, and Spark's default of 1 GB is too small to broadcast a dimension of a few million rows.
 """
@@ -14,7 +14,7 @@ from icefloe.option import Option
 
 DRIVER_MEMORY = "spark.driver.memory"
 MASTER = "spark.master"
-SHARE = 4  # of the machine's memory one part in so many
+SHARE = 4  # the divisor of the machine's memory
 LEAST_MEGABYTES, MOST_MEGABYTES = 1024, 8192
 STARTED_SETTINGS = (
     Option(
@@ -25,24 +25,24 @@ STARTED_SETTINGS = (
         java=False,
     ),
 )
-# Limits of the container, of cgroups version 2 and 1, in bytes; `max` where there is none.
+# Files with the memory limit of the container in bytes, of cgroups version 2 and 1; the content is `max` if there is no limit.
 _LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _VARIABLES = ("SPARK_DRIVER_MEMORY", "SPARK_MEM")
 
 
 def driver_memory(conf: Mapping[str, str], environment: Mapping[str, str], defaults: Path) -> str | None:
-    """Return the value of `spark.driver.memory` for a session that starts; None where it is set already, or the master is not local.
+    """Return the value of `spark.driver.memory` for a new session; None if it is set already, or the master is not local.
 
     Args:
         conf: The settings of the session.
         environment: The environment variables.
-        defaults: Spark's file of default settings, which need not exist.
+        defaults: The path of Spark's file with default settings, which need not exist.
     """
-    # Spark takes `--name value` and `--name=value`.
+    # Spark accepts `--name value` and `--name=value`.
     words = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))
     arguments = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     if "--properties-file" in arguments:
-        return None  # Spark reads that file instead of its defaults
+        return None  # Spark reads this file instead of its defaults
     known = {**_settings_in(defaults), **_settings_of(arguments), **conf}
     is_set = DRIVER_MEMORY in known or any(variable in environment for variable in _VARIABLES)
     if is_set or not known.get(MASTER, "local").startswith("local"):
@@ -52,7 +52,7 @@ def driver_memory(conf: Mapping[str, str], environment: Mapping[str, str], defau
 
 
 def _settings_in(defaults: Path) -> dict[str, str]:
-    """Return the settings in a file in the form of Java's properties: a name, then a space, `=` or `:`, then the value."""
+    """Return the settings in a file of Java properties: each line has a name, then a space, `=` or `:`, then the value."""
     try:
         lines = defaults.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -62,7 +62,7 @@ def _settings_in(defaults: Path) -> dict[str, str]:
 
 
 def _settings_of(arguments: list[str]) -> dict[str, str]:
-    """Return the master, the driver's memory and the settings among arguments of `spark-submit`."""
+    """Return the master, the driver's memory and the settings from arguments of `spark-submit`."""
     settings = {}
     names = {"--master": MASTER, "--driver-memory": DRIVER_MEMORY}
     for option, value in pairwise(arguments):
@@ -75,7 +75,7 @@ def _settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def _memory_of_machine(limit_files: Iterable[str]) -> int | None:
-    """Return the bytes that this process may use; None where the system has no such number."""
+    """Return the memory in bytes that this process may use; None if the system does not report it."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf

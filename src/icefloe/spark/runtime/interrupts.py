@@ -1,9 +1,10 @@
 """Ctrl-C in a classic Spark session: cancel the jobs, keep the connection to the JVM usable, then raise `KeyboardInterrupt`.
 
-PySpark's own handler sends a command on the connection that the interrupted call is reading from. That breaks it: the job runs on, the next statement hangs.
-Here another thread cancels the jobs, and the interrupted call receives its reply before the interrupt is raised. A second Ctrl-C does not wait for that reply.
+PySpark's own handler sends a command on the connection from which the interrupted call is reading. This breaks the connection: the job continues, and the next
+statement hangs. In this module a second thread cancels the jobs, and the interrupted call receives its reply before the interrupt is raised. A second Ctrl-C
+does not wait for the reply.
 
-The kernel of a notebook sets Python's own handler before every cell. That one is replaced for the duration of each call of the JVM.
+A notebook's kernel sets Python's own handler before every cell. That handler is replaced during each call to the JVM.
 """
 
 import signal
@@ -19,18 +20,18 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-# Modules whose code runs between a call of the JVM and its reply.
+# Modules whose code runs between a call to the JVM and its reply.
 _MODULES_OF_A_CALL = ("py4j.", "socket")
 _MARK = "raises_interrupts_after_replies"
 _RETRY_SECONDS = 0.5
-_interrupt_pending = threading.Event()  # set: an interrupt is raised as soon as the JVM has replied to the main thread
-_cancelling = threading.Lock()  # held while jobs are cancelled for a pending interrupt: the next statement begins after it
+_interrupt_pending = threading.Event()  # if set, an interrupt is raised as soon as the JVM has replied to the main thread
+_cancelling = threading.Lock()  # held while jobs are cancelled for a pending interrupt, so that the next statement begins afterwards
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
-    """Replace PySpark's handler of Ctrl-C by the one of this module, and Python's during calls of the JVM; further calls change nothing.
+    """Replace PySpark's handler of Ctrl-C by the handler of this module, and Python's handler during calls to the JVM; further calls change nothing.
 
-    Another handler that the user installed is kept, and nothing happens in a thread other than the main one, where Python sets no handlers.
+    A handler that the user has installed is kept. Outside of the main thread the call does nothing, because Python sets handlers only in the main thread.
 
     Args:
         spark: A classic session.
@@ -46,7 +47,7 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
 
 
 def interrupt_after_reply() -> None:
-    """Raise the `KeyboardInterrupt` that a callback caught again in the main thread, once the JVM has replied to the call that led to the callback."""
+    """Raise the `KeyboardInterrupt` that a callback caught in the main thread again, after the JVM has replied to the call that led to the callback."""
     if threading.current_thread() is threading.main_thread():
         _interrupt_pending.set()
 
@@ -78,7 +79,7 @@ def _cancel_jobs() -> None:
 
 
 def _cancel_jobs_of_call() -> None:
-    """Cancel the running jobs and those that the interrupted call still starts, but no job of a later call."""
+    """Cancel the running jobs, and jobs that the interrupted call still starts, but not the jobs of a later call."""
     while True:
         with _cancelling:
             if not _interrupt_pending.is_set():
@@ -89,7 +90,7 @@ def _cancel_jobs_of_call() -> None:
 
 @contextmanager
 def _instead_of_pythons_handler() -> Iterator[None]:
-    """Use the handler of this module within the block if Python's own is set, whose exception would break the connection."""
+    """Within the block, use this module's handler instead of Python's own, whose exception would break the connection."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -102,7 +103,7 @@ def _instead_of_pythons_handler() -> Iterator[None]:
 
 
 def _raise_pending_interrupts(client: Any) -> None:
-    """Make the Py4J client raise a pending interrupt once it has the reply, when the connection is usable again."""
+    """Make the Py4J client raise a pending interrupt after it has received the reply, when the connection is usable again."""
     send = client.send_command
     if getattr(send, _MARK, False):
         return

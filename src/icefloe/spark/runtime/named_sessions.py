@@ -1,6 +1,6 @@
-"""Names of Spark sessions, by which a data source finds the session that calls it.
+"""Names of Spark sessions, by which a data source finds the session that called it.
 
-Spark passes the settings `spark.datasource.<format>.*` of the session to a source, and one of them has the name.
+Spark passes the session's settings `spark.datasource.<format>.*` to a data source; one of them is the session's name.
 """
 
 import uuid
@@ -8,13 +8,13 @@ from weakref import WeakValueDictionary
 
 from pyspark.sql import SparkSession
 
-OPTION = "session"  # the name of the option that a source receives
+OPTION = "session"  # the option with the session's name, which a source receives
 _SETTINGS = (f"spark.datasource.icefloe.{OPTION}", f"spark.datasource.iceberg.{OPTION}")
 _NAMED: "WeakValueDictionary[str, SparkSession]" = WeakValueDictionary()
 
 
 def name_session(spark: SparkSession) -> None:
-    """Give a session a name; further calls change nothing."""
+    """Give the session a name; further calls change nothing."""
     name = spark.conf.get(_SETTINGS[0], None) or uuid.uuid4().hex
     if name not in _NAMED:
         _NAMED[name] = spark
@@ -23,5 +23,5 @@ def name_session(spark: SparkSession) -> None:
 
 
 def session_named(name: str | None) -> SparkSession | None:
-    """Return the session of a name; None where this process has no such session any more."""
+    """Return the session with a name; None if this process has no such session any more."""
     return _NAMED.get(name or "")

@@ -1,7 +1,7 @@
-"""The settings of a session that are secrets: Spark shows all others in its UI, its event log, `SET`, and the command line of its JVM.
+"""Secrets among a session's settings: Spark shows all settings except these in its UI, its event log, `SET`, and the command line of its JVM.
 
-Spark hides a setting whose name or value matches `spark.redaction.regex`. Its default matches neither keys of storage accounts, nor the password in a catalog's
-`uri`, nor the `credential` and the headers of a REST catalog.
+Spark hides a setting whose name or value matches `spark.redaction.regex`. The default value does not match keys of storage accounts, the password in a
+catalog's `uri`, and the `credential` and headers of a REST catalog. So this module extends it.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 LOG = logging.getLogger(__name__)
 
 REDACTION = "spark.redaction.regex"
-# The words of Spark's default, then those of Icefloe's catalogs and storages, then a password in a URI, for any name of the setting.
+# The words in Spark's default, then the secrets of Icefloe's catalogs and storages, then passwords in URIs, for any name of a setting.
 HIDDEN_SETTINGS = (
     r"(?i)secret|password|token|access[.]?key"
     r"|access-key|account[.-]?key|sas[.-]|connection-string|[.]credential$"
@@ -23,20 +23,20 @@ _SECRET = re.compile(HIDDEN_SETTINGS)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True if neither the command line nor a message may contain the setting's value."""
+    """Return True if the value of the setting must not appear in the command line or in a message."""
     return _SECRET.search(name) is not None or _SECRET.search(value) is not None
 
 
 def setting_text(name: str, value: str | None) -> str | None:
-    """Return the value of a setting, or a replacement where it is a secret."""
+    """Return the value of a setting, or a placeholder if it is a secret."""
     return HIDDEN if value is not None and is_secret(name, value) else value
 
 
 def warn_of_shown_secrets(settings: Mapping[str, str], prefix: str) -> None:
-    """Warn of secrets among the settings below `prefix` that the running Spark shows in its UI and its event log."""
+    """Warn about secrets in the settings below `prefix` that the running Spark shows in its UI and its event log."""
     try:
         hides = re.compile(settings.get(REDACTION, r"(?i)secret|password|token|access[.]?key"))
-    except re.error:  # a form of Java, which Python cannot parse
+    except re.error:  # a regular expression in Java's syntax that Python cannot parse
         return
     shown_names = [
         name

@@ -1,4 +1,4 @@
-"""The progress of Spark's running jobs, and the end of all of them, for command lines that show progress and can be interrupted."""
+"""Progress of Spark's running jobs, and stopping all of them, for command lines that show progress and can be interrupted."""
 
 import time
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from pyspark.sql import SparkSession
 
 from icefloe.spark.runtime.start_session import active_session
 
-# Seconds between attempts to end a session whose connection was interrupted.
+# Seconds between attempts to stop a session whose connection was interrupted.
 STOP_WAITS_S = (0.1, 0.5, 1.0)
 
 
 def running_tasks(spark: SparkSession) -> Callable[[], tuple[int, int]]:
-    """Return a function that returns the numbers of completed and of all tasks of the running stages; (0, 0) when nothing runs."""
+    """Return a function that returns the numbers of completed tasks and of all tasks in running stages; (0, 0) if nothing runs."""
     tracker = spark.sparkContext.statusTracker()
 
     def count() -> tuple[int, int]:
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        except Py4JError:  # the JVM is ending; a progress bar is not worth an error
+        except Py4JError:  # the JVM is ending; missing progress is not worth an error
             return 0, 0
         running = [stage for stage in stages if stage is not None]
         return sum(stage.numCompletedTasks for stage in running), sum(stage.numTasks for stage in running)
@@ -28,15 +28,15 @@ def running_tasks(spark: SparkSession) -> Callable[[], tuple[int, int]]:
 
 
 def stop_running_session() -> None:
-    """End the session, if one runs, and return when none of its tasks can write any more."""
+    """Stop the session, if one is running, and return when none of its tasks can write any more."""
     for wait_s in STOP_WAITS_S:
         try:
             session = active_session()
             if session is not None:
-                session.sparkContext.setLogLevel("OFF")  # tasks are cancelled on purpose: their errors are not worth a message
+                session.sparkContext.setLogLevel("OFF")  # tasks are cancelled on purpose, so that their errors are not shown
                 session.stop()
         except Py4JError:
-            # An interrupted call leaves its connection unusable for a moment; if it stays so, the JVM ends with this process.
+            # After an interrupt, the connection of the call is unusable for a moment. If it stays unusable, the JVM ends with this process.
             time.sleep(wait_s)
         else:
             return

@@ -1,7 +1,7 @@
-"""Versions of Spark: those that Icefloe is proven on, older ones, which are refused, and newer ones, which are probed.
+"""Versions of Spark: proven versions, on which Icefloe is tested; older versions, which are refused; and newer versions, which are probed.
 
-The probe of a newer version is `scan/version_probe.py`. This module is imported before any other module of this package, because they need PySpark and
-interfaces that an older one lacks.
+`scan/version_probe.py` probes newer versions. This module is imported before the other modules of this package, because they need PySpark, and interfaces that
+an older PySpark does not have.
 """
 
 import os
@@ -12,11 +12,11 @@ from types import ModuleType
 from icefloe.errors import EngineError, NotInstalledError
 from icefloe.optional_packages import install_command, optional_module
 
-# The Spark tests are run on these.
+# The versions on which the Spark tests run.
 PROVEN_VERSIONS = ("4.0.5", "4.1.4", "4.2.1", "4.3.0")
-# Environment variables of a process that uses Spark Connect: the address that the user sets, and what PySpark sets with the first session.
+# Environment variables of a process with Spark Connect: the address that the user sets, and the variable that PySpark sets with the first session.
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
-# The features that work where the Java classes of Icefloe do not compile.
+# The features that work even if Icefloe's Java classes cannot be compiled.
 WITHOUT_JAVA_CLASSES = (
     "without the Java classes table.scan().to_arrow() reads, and so does spark.read.format('icefloe') after icefloe.spark.register(spark, NAME=catalog); "
     "please report this message"
@@ -25,13 +25,13 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
 def check_version(version: str) -> None:
-    """Refuse a version older than the oldest proven one: it lacks interfaces that reading and writing need.
+    """Refuse a version older than the oldest proven version, because it lacks interfaces for reading and writing.
 
     Args:
         version: The version of Spark or PySpark, such as `4.3.0`.
 
     Raises:
-        EngineError: The version is too old; the next step has the features that work there.
+        EngineError: The version is too old; the next step lists the features that work with it.
     """
     numbers = _numbers(version)
     if numbers is not None and numbers < min(_PROVEN):
@@ -44,12 +44,12 @@ def check_version(version: str) -> None:
 
 
 def is_proven(version: str) -> bool:
-    """Return True for a patch release, a vendor's too, of a version that the tests are run on."""
+    """Return True for a patch release, also of a vendor, of a version on which the tests run."""
     return _numbers(version) in _PROVEN
 
 
 def is_older(version: str, other: str) -> bool:
-    """Return True if a version of Spark is older than another, by major and minor version; False where it is not a version."""
+    """Return True if a version of Spark is older than another, by major and minor version; False if a text is not a version."""
     numbers, others = _numbers(version), _numbers(other)
     return numbers is not None and others is not None and numbers < others
 
@@ -61,13 +61,13 @@ def proven_text() -> str:
 
 
 def _numbers(version: str) -> tuple[int, int] | None:
-    """Return the major and minor version; None where the text is not a version."""
+    """Return the major and minor version; None if the text is not a version."""
     match = _VERSION.match(version)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _full_pyspark() -> ModuleType:
-    """Import PySpark. Raises `NotInstalledError` if it is missing, or is the package pyspark-client, which has no Py4J."""
+    """Import PySpark. Raises `NotInstalledError` if it is missing, or if it is the package pyspark-client, which has no Py4J."""
     uses_connect = any(name in os.environ for name in CONNECT_VARIABLES)
     pyspark = optional_module("pyspark", extra="connect" if uses_connect else "spark", feature="icefloe.spark")
     if find_spec("py4j") is None:

@@ -1,6 +1,6 @@
-"""`session`: a Spark session on a machine without Java, with the settings that Icefloe needs to read and write.
+"""`session`: start a Spark session, also on a machine without Java, with the settings that Icefloe needs to read and write.
 
-`java_runtime.py` finds Java; `jvm_launch.py` starts it where PySpark cannot. The public function attaches catalogs too: `session_with_catalogs.py`.
+`java_runtime.py` finds Java; `jvm_launch.py` starts it if PySpark cannot. The public function, in `session_with_catalogs.py`, also attaches catalogs.
 """
 
 import logging
@@ -29,9 +29,9 @@ from icefloe.spec.limits import limits, limits_to_environment
 
 LOG = logging.getLogger(__name__)
 
-# Settings of every session, also of one that the user started: Iceberg matches columns by field id.
+# Settings of every session, also of sessions that the user has started: Iceberg finds columns by field id.
 NEEDED_CONF: Mapping[str, str] = {"spark.sql.parquet.fieldId.read.enabled": "true"}
-# Settings of a session that is started here; settings of the caller replace them.
+# Settings of a session that is started here; the caller's settings override them.
 DEFAULT_CONF: Mapping[str, str] = {
     "spark.api.mode": "classic",
     "spark.ui.enabled": "false",
@@ -40,7 +40,7 @@ DEFAULT_CONF: Mapping[str, str] = {
     REDACTION: HIDDEN_SETTINGS,
 }
 FAILED_STATEMENTS = "SQLQueryContextLogger"
-# What works without a JVM in the process.
+# The features that work without a JVM in the process.
 WITHOUT_JVM = (
     "read with icefloe.spark.table(spark, ...), and write with table.append, overwrite, delete and upsert; "
     "or begin a new Python process with icefloe.spark.session(), which starts a classic session"
@@ -57,20 +57,20 @@ def session(
     extensions: Callable[[Any, str], Mapping[str, str]] | None = None,
     **settings: object,
 ) -> SparkSession:
-    """Return the active Spark session with these settings, or start one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
+    """Return the active Spark session with these settings applied, or start one: `session(master="local[2]", **{"spark.driver.memory": "4g"})`.
 
-    A new session finds Java by itself, is quiet (errors only, no console progress, no web UI) and computes in UTC, unless the settings differ. Java's module
-    `jdk.incubator.vector`, whose start prints a warning, is only loaded if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. A local
-    session takes a quarter of the machine's memory, at least 1 GB and at most 8 GB, unless `spark.driver.memory` is set. Where a session runs already, a
-    setting that Spark fixes at its start is not changed, and a warning is logged.
+    A new session finds Java automatically. By default it is quiet (only errors, no console progress, no web UI), uses UTC, and its driver gets a quarter of the
+    machine's memory, between 1 GB and 8 GB, if the master is local; settings override these defaults. Java's module `jdk.incubator.vector`, which prints a
+    warning, is loaded only if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. If a session is running already, settings that Spark
+    reads only at its start are not changed, and a warning is logged.
 
     Args:
         conf: Settings by name.
         app_name: The name of the application in Spark's UI.
         master: The master URL, such as `local[2]`.
-        extensions: A function that returns more settings for a new session, given the gateway of its JVM, which has started, and the value of
-            `spark.sql.extensions` among the settings.
-        **settings: Settings by name, which take precedence over `conf`.
+        extensions: A function that returns additional settings for a new session. Its arguments are the gateway of the started JVM, and the value of
+            `spark.sql.extensions` in the settings.
+        **settings: Settings by name, which override `conf`.
 
     Returns:
         A classic session.
@@ -96,18 +96,18 @@ def session(
 
 
 def uses_connect() -> bool:
-    """Return True if this process uses Spark Connect: no classic session can start in it."""
+    """Return True if this process uses Spark Connect, so that no classic session can start in it."""
     return any(variable in os.environ for variable in CONNECT_VARIABLES)
 
 
 def active_session() -> SparkSession | None:
-    """Return the session of this thread, else any classic session of this process; None where none runs."""
+    """Return the session of this thread, or else any classic session of this process; None if there is no session."""
     context = SparkContext._active_spark_context
     if context is None or getattr(context, "_jsc", None) is None:
         return None
     active = SparkSession.getActiveSession()
     spark = active if active is not None else SparkSession.builder.getOrCreate()
-    # Where a server of Spark Connect was started in this process, there is a context, but the sessions are clients of the server.
+    # If a Spark Connect server was started in this process, there is a context, but the sessions are clients of the server.
     if getattr(spark, "_jsparkSession", None) is None:
         return None
     share_limits(spark)
@@ -115,7 +115,7 @@ def active_session() -> SparkSession | None:
 
 
 def share_limits(spark: SparkSession) -> None:
-    """Pass the limits of this process to the Python workers of tasks that start from now on, as environment variables."""
+    """Set the limits of this process as environment variables of the Python workers that start from now on."""
     environment = spark.sparkContext.environment
     for variable in [name for name in environment if name.startswith(LIMITS_PREFIX)]:
         del environment[variable]
@@ -132,7 +132,7 @@ def _start(conf: dict[str, str], extensions: Callable[[Any, str], Mapping[str, s
             memory = driver_memory(conf, os.environ, configured / "spark-defaults.conf")
             if memory is not None:
                 conf[DRIVER_MEMORY] = memory
-            # Every user of the machine can see the command line of a process.
+            # Every user of the machine can read the command line of a process.
             _start_java(find_java(), {name: value for name, value in conf.items() if not is_secret(name, value) or name == REDACTION})
         if extensions is not None:
             conf = {**conf, **extensions(SparkContext._gateway, conf.get("spark.sql.extensions", ""))}
@@ -142,7 +142,7 @@ def _start(conf: dict[str, str], extensions: Callable[[Any, str], Mapping[str, s
         started = builder.getOrCreate()
     except (RuntimeError, OSError) as error:
         raise EngineError(f"Spark did not start: {error}", next_step="see the message of its JVM above") from error
-    # PySpark writes each failed statement to stderr besides raising its exception; sessions that are started here do not.
+    # PySpark also writes each failed statement to stderr, besides raising its exception; sessions that are started here do not.
     PySparkLogger.getLogger(FAILED_STATEMENTS).setLevel(logging.CRITICAL + 1)
     check_version(started.version)
     cancel_jobs_on_interrupt(started)
@@ -154,7 +154,7 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
     if not _host_name_resolves():
         variables.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
     with environment_of(**variables):
-        # On Windows Spark's launcher prints a line for its shell, so PySpark starts every Java there.
+        # On Windows, Spark's launcher prints a line for its shell, so that PySpark starts every Java there.
         if os.name == "nt":
             SparkContext._ensure_initialized(conf=_PlainConf(conf))  # type: ignore[arg-type]  # only its getAll is called
         else:
@@ -162,7 +162,7 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
 
 
 class _PlainConf:
-    """A replacement for SparkConf, which needs a JVM, with the one method that starting the JVM calls."""
+    """A replacement for SparkConf, which needs a JVM, with the only method that is called when the JVM is started."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         self._conf = conf
@@ -172,7 +172,7 @@ class _PlainConf:
 
 
 def _quiet(conf: dict[str, str], configured: Path) -> None:
-    """Add the logging configuration of Icefloe to the settings, unless the user has one."""
+    """Add Icefloe's logging configuration to the settings, unless the user has set one."""
     options = conf.get(JAVA_OPTIONS, "")
     if "log4j" in options or any(configured.glob("log4j2.*")):
         return
