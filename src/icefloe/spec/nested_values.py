@@ -1,8 +1,8 @@
-"""Single values of any type, including nested ones: physical, JSON and Python values, used for column defaults.
+"""Single values of any type, including nested types, as physical, JSON and Python values. They are used for column defaults.
 
-Primitive values are in `values.py`, and only those have a binary form. A nested physical value can be hashed: a list is a tuple of values, a map a tuple of
-(key, value) pairs in order, a struct a tuple of (field id, value) pairs of the fields it has, in the struct's order. So `()` is the default `{}` of a
-struct, the empty list and the empty map. Spec: Default values; Appendix D, JSON single-value serialization.
+`values.py` has primitive values, which also have a binary form. Nested physical values are hashable: a list is a tuple of values, a map is a tuple of (key,
+value) pairs in order, and a struct is a tuple of (field id, value) pairs for the fields that are present, in the struct's order. So `()` is the default `{}` of
+a struct, the empty list, and the empty map. Spec: Default values; Appendix D, JSON single-value serialization.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import from_json_value, to_json_value, to_physical
 
-# Columns of these types may have no default except null. Spec: Default values.
+# Types of columns whose default must be null. Spec: Default values.
 ALWAYS_NULL_BY_DEFAULT = (UnknownType, VariantType, GeometryType, GeographyType)
 
 
@@ -31,7 +31,7 @@ def nested_to_json(kind: IcebergType, value: Any) -> Any:
     """Return a physical value of any type as JSON; None for null.
 
     Raises:
-        InvalidInputError: The value has no form in JSON, such as a variant or an infinite float.
+        InvalidInputError: The value cannot be represented in JSON, such as a variant or an infinite float.
     Spec: Appendix D, JSON single-value serialization.
     """
     if value is None:
@@ -108,7 +108,7 @@ def nested_to_physical(kind: IcebergType, value: Any) -> Any:
 
 
 def with_field_ids(kind: IcebergType, value: Any, new_ids: Mapping[int, int]) -> Any:
-    """Return a physical value of a type whose fields get other ids; `new_ids` has the new id of each id of `kind`."""
+    """Return a physical value with replaced field ids; `new_ids` has the new id for each field id in `kind`."""
     if value is None or isinstance(kind, PrimitiveType):
         return value
     if isinstance(kind, StructType):
@@ -121,7 +121,7 @@ def with_field_ids(kind: IcebergType, value: Any, new_ids: Mapping[int, int]) ->
 
 
 def default_problem(kind: IcebergType, value: Any) -> str | None:
-    """Return why a physical value cannot be the default of a column of a type, or None.
+    """Return the reason why a physical value cannot be the default of a column of this type; None if it can.
 
     Spec: Default values.
     """

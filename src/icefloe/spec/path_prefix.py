@@ -1,6 +1,6 @@
-"""`PathPrefix`: the replacement of the folder that all paths of a table begin with by another, when the table is copied to another place.
+"""`PathPrefix`: the replacement of the prefix of all paths of a table, when the table is copied to another location.
 
-A prefix is literal text that ends between two names of a path: `/lake/t` is no prefix of `/lake/t2/x`. A path that could lead out of the prefix is refused.
+A prefix consists of complete names of a path: `/lake/t` is not a prefix of `/lake/t2/x`. A path that could lead out of the prefix is refused.
 Spec: Paths in Metadata.
 """
 
@@ -15,20 +15,20 @@ import pyarrow.compute as pc
 from icefloe.errors import InvalidInputError
 from icefloe.spec.arrow_values import numpy_of, scalar_of
 
-# Names that lead out of a folder or nowhere, and characters that some clients of a storage drop.
+# Names that lead out of a folder or are empty, and characters that some storage clients drop.
 _UNCERTAIN = r"(^|/)\.{1,2}(/|$)|[\x00-\x1f\x7f]"
 _UNCERTAIN_TEXT = re.compile(_UNCERTAIN)
 
 
 @dataclass(frozen=True, slots=True)
 class PathPrefix:
-    """The prefix of a table's paths and the one that replaces it, both without a slash at their ends. `path_prefix` makes checked ones."""
+    """The prefix of a table's paths, and the prefix that replaces it, both without a slash at the end. Create it with `path_prefix`, which checks both."""
 
     source: str
     target: str
 
     def move(self, path: str) -> str:
-        """Return a path with the other prefix. Raises `InvalidInputError` for a path that is not below the prefix, or may lead out of it."""
+        """Return a path with the prefix replaced. Raises `InvalidInputError` for a path that is not below the prefix, or may lead out of it."""
         return self.target + self._rest(path)
 
     def relative(self, path: str) -> str:
@@ -36,7 +36,7 @@ class PathPrefix:
         return self._rest(path).lstrip("/")
 
     def moved_column(self, paths: Any) -> Any:
-        """Return an Arrow array of texts with the other prefix; null stays null. Raises as `move`, for the first wrong path."""
+        """Return an Arrow array of paths with the prefix replaced; nulls stay null. Raises as `move`, for the first wrong path."""
         below = pc.starts_with(paths, pattern=f"{self.source}/")
         certain = pc.invert(pc.match_substring_regex(pc.utf8_slice_codeunits(paths, start=len(self.source)), _UNCERTAIN))
         wrong = pc.fill_null(pc.invert(pc.and_(below, certain)), False)
@@ -71,7 +71,7 @@ def path_prefix(source: str, target: str) -> PathPrefix:
         target: The prefix that replaces it.
 
     Raises:
-        InvalidInputError: A prefix is empty or the root of a store, both are the same, or one is within the other, so that copied files would be among the
+        InvalidInputError: A prefix is empty or the root of a store; both are the same; or one is inside the other, so that copied files would be among the
             files to copy.
     """
     prefixes = [prefix.rstrip("/") for prefix in (source, target)]

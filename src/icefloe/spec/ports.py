@@ -1,7 +1,7 @@
-"""The three ports through which storage, time and randomness reach the format's rules, the planning of scans and commits.
+"""The three ports for storage, time and random ids, which are used by the format's rules, scan planning and commits.
 
-`spec`, `scan` and `commit` open no file, read no clock and draw no random number: their callers pass implementations of these ports. They are in `icefloe.io`
-(storage) and `icefloe.operations.table_handle` (the system clock and random ids).
+The packages `spec`, `scan` and `commit` open no files, read no clock and create no random numbers. Their callers pass implementations of these ports, which are
+in `icefloe.io` (storage) and `icefloe.operations.table_handle` (the system clock and random ids).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,28 +9,30 @@ from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any, Protocol, runtime_checkable
 
-# Returns the content of the file at a location, as `FileIO.read` does.
+# A function that returns the content of the file at a location, as `FileIO.read` does.
 Read = Callable[[str], bytes]
-# Applies a function to each item, perhaps in parallel, and returns the results in order, like `map`.
+# A function like `map`, which may work in parallel, and returns the results in order.
 Parallel = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-# Bytes of a page: a multiple of what disks write at once, and of where memory must begin and end to be written without a copy by the system.
+# The bytes of a page. Memory whose address and length are multiples of this can be written to a disk without a copy by the operating system.
 PAGE_BYTES = 4096
 # A part of a file: bytes, or whole pages of memory.
 Part = bytes | mmap
-# What a file is written from: its bytes, or parts of them in order. Successive metadata files share most parts, and are written without a copy of the whole.
+# The content of a file to write: its bytes, or its parts in order. Successive metadata files share most parts, and are written without joining them.
 Content = bytes | list[bytes] | list[Part]
 
-# The property for a token of Google that a catalog's server gave: always a token. The user's `gcs.oauth2.token` may name a method or a file.
+# The property for a Google token that a catalog's server sent. It is always a token, while the user's `gcs.oauth2.token` may also be a method or a file.
 VENDED_GOOGLE_TOKEN = "gcs.oauth2.vended-token"  # noqa: S105  the name of a property
 
 
 def whole(content: Content) -> bytes:
-    """Return the bytes of a file, for storage that does not take parts."""
+    """Return the content as one `bytes` object, for storages that do not accept parts."""
     return b"".join(content) if isinstance(content, list) else content
 
 
 class FileIO(Protocol):
-    """Storage by full location string (`/x`, `file:/x`, `file:///x`, `memory://x`, `s3://b/x`). It must pickle, because Spark's tasks receive it.
+    """A storage, whose files are addressed by full locations (`/x`, `file:/x`, `file:///x`, `memory://x`, `s3://b/x`).
+
+    It must be picklable, because Spark's tasks receive it.
 
     Every method may raise `NoSuchFileError`, `StoragePermissionError`, `StorageFullError` or `StorageUnavailableError`, with the location.
     """
@@ -39,7 +41,7 @@ class FileIO(Protocol):
         """Read the whole file."""
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
-        """Write the whole file or nothing, and create parent folders. Raise `FileAlreadyExistsError` unless `overwrite`."""
+        """Write the whole file or nothing, and create parent folders. Raise `FileAlreadyExistsError` if the file exists, unless `overwrite` is true."""
 
     def exists(self, location: str) -> bool:
         """Return True if the file exists."""
@@ -59,39 +61,39 @@ class FileIO(Protocol):
 
 @runtime_checkable
 class OpensSizedFiles(Protocol):
-    """A `FileIO` that spares a request where the size of a file is known; one without this requests it."""
+    """A `FileIO` that saves a request if the caller passes the size of a file. Other implementations request the size."""
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Open a file as `open_input` does. The size is taken if the file ends there with these bytes."""
+        """Open a file as `open_input` does. `size` is used as the size of the file if the bytes before it are `ending`."""
 
 
 @runtime_checkable
 class OpensUniqueFiles(Protocol):
-    """A `FileIO` that spares a request where no other writer has the name of a new file; one without this requests whether the name is free."""
+    """A `FileIO` that saves a request if the name of a new file is unique. Other implementations check that no file has the name."""
 
     def open_unique_output(self, location: str) -> Any:
         """Open a file as `open_output` does, without looking up whether it exists."""
 
 
 def unique_output(io: FileIO, location: str) -> Any:
-    """Open a file to write, whose name no other writer has. See `OpensUniqueFiles`."""
-    # A test for the protocol takes longer than opening a file of this machine does.
+    """Open a new file with a unique name for writing. See `OpensUniqueFiles`."""
+    # `isinstance` with the protocol is avoided, because it takes longer than opening a local file.
     open_output = getattr(io, "open_unique_output", None) or io.open_output
     return open_output(location)
 
 
 def write_unique(io: FileIO, location: str, content: Any) -> None:
-    """Write a small file, whose name no other writer has. A failure may leave a part of it.
+    """Write a small new file with a unique name. After an error, a part of it may remain.
 
-    An IO may have a method `write_unique` that takes fewer steps than opening a file does.
+    If the storage has a method `write_unique`, it is used, because it takes fewer steps than opening the file.
 
     Args:
         io: The storage.
         location: The location of the new file.
-        content: Bytes, or an object with their buffer.
+        content: Bytes, or an object with the buffer protocol.
 
     Raises:
-        OSError: The open file cannot be written; `write_unique` and opening raise as every method of an IO does.
+        OSError: The open file cannot be written. `write_unique` and opening raise the errors of `FileIO`.
     """
     write = getattr(io, "write_unique", None)
     if write is not None:
@@ -103,52 +105,55 @@ def write_unique(io: FileIO, location: str, content: Any) -> None:
 
 @runtime_checkable
 class PlannedInput(Protocol):
-    """An open file whose storage is reached by requests, so that ranges are read together if they are stated in advance."""
+    """An open file of a storage that is accessed by requests. Ranges that are announced in advance are requested together."""
 
     def will_read(self, steps: Sequence[Sequence[tuple[int, int]]]) -> None:
-        """State the ranges, each by its first byte and the one after its last, that are read next, by steps that are read one after another."""
+        """Announce the ranges that will be read next, as a sequence of steps. A range is its first byte and the byte after its last."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """How requests for a location are sent.
+    """The settings of requests for a location.
 
     Attributes:
         properties: Properties of the storage, with credentials that are valid now.
-        is_signed: Whether `StorageAccess.sign` signs the requests, because there are no credentials for them.
+        is_signed: Whether `StorageAccess.sign` must sign the requests, because there are no credentials.
     """
 
-    # Not shown: they hold keys to the store.
+    # Not shown, because they contain credentials of the storage.
     properties: Mapping[str, str] = field(repr=False)
     is_signed: bool = False
 
 
 class StorageAccess(Protocol):
-    """What a catalog gives for the files of one table. It must pickle, and a copy in another process renews its credentials itself."""
+    """The access to the files of one table that a catalog's server grants, by credentials or by signing requests.
+
+    It must be picklable. A copy in another process renews its credentials itself.
+    """
 
     def settings_for(self, location: str) -> StorageSettings:
-        """Return how requests for a location are sent now. Both parts are of one answer of the catalog, whatever another thread fetches meanwhile."""
+        """Return the present settings of requests for a location. Both parts are from the same response of the catalog, even if another thread renews them."""
 
     def expires_at_s(self, location: str) -> float | None:
-        """Return when the credentials of a location expire, in seconds since 1970; None where that is unknown."""
+        """Return the time at which the credentials of a location expire, in seconds since 1970-01-01 UTC; None if it is unknown."""
 
     def renew(self) -> bool:
-        """Get new credentials after the storage refused the present ones. Return whether there are new ones."""
+        """Request new credentials after the storage refused the present ones. Return whether there are new credentials."""
 
     def sign(self, method: str, uri: str, region: str, headers: Mapping[str, str], body: str | None) -> tuple[str, Mapping[str, str]]:
-        """Return the address and the headers with which a request to S3 is sent, so that the store accepts it."""
+        """Let the catalog sign a request to S3. Return the address and the headers with which the request is sent."""
 
     def gives(self, location: str) -> bool:
-        """Return whether the catalog itself gives access to a location, by credentials of its own or by signatures."""
+        """Return whether the catalog grants access to a location, with credentials or by signing requests."""
 
     def reserves(self, folder: str) -> bool:
-        """Return whether the catalog itself gives whole credentials, or signatures, for a folder; if so, its files are reached by these alone from now on."""
+        """Return whether the catalog grants complete credentials, or signatures, for a folder. If so, files in it are accessed only with these from now on."""
 
     def vends_any(self, locations: Iterable[str]) -> bool:
-        """Return whether requests for one of several locations need what the catalog itself gives, so that no other library can make them."""
+        """Return whether requests for any of these locations need access granted by the catalog, so that other libraries cannot read them."""
 
     def secrets(self) -> list[str]:
-        """Return the texts that never appear in a message."""
+        """Return the secret texts, such as keys, that must not appear in messages."""
 
 
 class Clock(Protocol):

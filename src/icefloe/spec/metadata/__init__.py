@@ -1,1 +1,1 @@
-"""Table metadata: its values, its JSON, its invariants, its updates and its requirements."""
+"""Table metadata: its values, JSON and invariants, and the updates and requirements of commits."""

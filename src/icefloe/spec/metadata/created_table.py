@@ -1,6 +1,6 @@
-"""The metadata of a table that a commit creates, from the updates of the commit alone: what a REST catalog receives after a staged create.
+"""The metadata of a table that a commit creates, built from the updates of the commit alone, which a REST catalog receives after a staged create.
 
-The first schema, partition spec and sort order that the updates add get the first ids of their kind; then every update is applied as to a table that exists.
+The first schema, partition spec and sort order that the updates add get the first ids of their kind. Then every update is applied as for an existing table.
 JAVA: TableMetadata.buildFromEmpty. Spec: REST catalog, createTable (`stage-create`), updateTable.
 """
 
@@ -29,7 +29,7 @@ def created_table(updates: Sequence[Update], *, table_uuid: str, now_ms: int) ->
 
     Args:
         updates: The updates, of which one adds the schema and one sets the location.
-        table_uuid: The identity of the table where no update assigns one.
+        table_uuid: The UUID of the table if no update assigns one.
         now_ms: Time of the commit, in milliseconds since 1970-01-01 UTC.
 
     Raises:
@@ -46,7 +46,7 @@ def created_table(updates: Sequence[Update], *, table_uuid: str, now_ms: int) ->
     schema, last_column_id = _first_schema(updates, version)
     spec = _first_spec(updates, schema)
     order = _first_order(updates, schema)
-    # A snapshot of a staged table is older than its commit, and may not be older than the table's last change.
+    # Snapshots of a staged table are older than its commit. The table's creation time must not be later, because no snapshot may be older than the last change.
     made_ms = min([now_ms, *(update.snapshot.timestamp_ms for update in updates if isinstance(update, AddSnapshot))])
     metadata = TableMetadata(
         format_version=version,
@@ -79,7 +79,7 @@ def _first_schema(updates: Sequence[Update], format_version: int) -> tuple[Schem
 
 
 def _first_spec(updates: Sequence[Update], schema: Schema) -> PartitionSpec:
-    """Return the first added partition spec with the id 0; without one the table is not partitioned."""
+    """Return the first added partition spec with the id 0; the unpartitioned spec if none is added."""
     first = next((update.spec for update in updates if isinstance(update, AddPartitionSpec)), PartitionSpec())
     spec = PartitionSpec(*assign_field_ids(first, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)
     check_spec(spec, schema, is_new=True)
@@ -87,7 +87,7 @@ def _first_spec(updates: Sequence[Update], schema: Schema) -> PartitionSpec:
 
 
 def _first_order(updates: Sequence[Update], schema: Schema) -> SortOrder:
-    """Return the first added sort order, whose id is 0 where it is empty, else 1."""
+    """Return the first added sort order, with id 0 if it is empty, else with id 1."""
     first = next((update.sort_order for update in updates if isinstance(update, AddSortOrder)), SortOrder())
     order = SortOrder(*first.fields)
     check_sort_order(order, schema)

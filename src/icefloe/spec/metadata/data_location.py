@@ -1,7 +1,8 @@
-"""`new_data_location`: the location of a new data file or delete file, by the table's location provider.
+"""`new_data_location`: the location of a new data file or delete file, according to the table's location provider.
 
-By default a file is in the folder of its partition. With `write.object-storage.enabled` a hash of its name is before that, so that names of a table's files do
-not begin alike: object stores divide the load by prefixes of names. The hash is the one of Java's `ObjectStoreLocationProvider`, in four levels of folders.
+By default a file is in the folder of its partition. With `write.object-storage.enabled`, folders with a hash of its name come before that, so that the
+locations of a table's files begin differently: object stores distribute load by prefixes of names. The hash is that of Java's `ObjectStoreLocationProvider`, in
+four levels of folders.
 Spec: Appendix F, Path Construction; File System Operations.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from icefloe.spec.metadata.table_properties import OBJECT_STORE_ENABLED, OBJECT_STORE_PARTITIONED_PATHS
 from icefloe.spec.partitioning.murmur3 import hash_bytes
 
-# Bits of the hash that are in a location, and the levels of folders with as many bits each; the rest is one more level.
+# The number of hash bits in a location, the number of folder levels, and the bits of each level; the remaining bits are one more level.
 HASH_BITS, LEVELS, BITS_OF_A_LEVEL = 20, 3, 4
 
 
@@ -19,10 +20,10 @@ def new_data_location(data_location: str, partition_folder: str, name: str, prop
 
     Args:
         data_location: The folder of the table's data files.
-        partition_folder: The folder of its partition, with a slash at its end; empty where it has none.
+        partition_folder: The folder of its partition, with a slash at its end; empty if it has none.
         name: The name of the file.
         properties: The properties of the table.
-        context: The last two names of the table's location, where other tables may share the folder of data files.
+        context: The last two names of the table's location, if other tables may use the same folder of data files; else empty.
     """
     folder = data_location.rstrip("/")
     if not OBJECT_STORE_ENABLED.read(properties):

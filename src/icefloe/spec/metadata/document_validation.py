@@ -1,6 +1,6 @@
-"""The keys of a metadata file, and the full validation that lists every problem of one, each with its JSON path.
+"""The keys of a metadata file, and the full validation, which lists every problem of a file with its JSON path.
 
-`metadata_reader.py` decodes quickly and runs this validation only where decoding fails; the check of a table always runs it. Rules that relate several keys
+`metadata_reader.py` decodes quickly, and runs this validation only if decoding fails; the validation of a table always runs it. Rules that relate several keys
 are in `invariants.py`.
 Spec: Table Metadata Fields; Appendix C.
 """
@@ -32,7 +32,7 @@ _ALL_VERSIONS = (
     Key("refs", an_object, required=False),
     Key("statistics", an_array, required=False),
     Key("partition-statistics", an_array, required=False),
-    # Of version 3 by the spec; Java reads and writes them in every version, and what it wrote must not be lost.
+    # Keys that the specification has from version 3 on. Java reads and writes them in every version, and values that it wrote must not be lost.
     Key("encryption-keys", an_array, required=False),
 )
 _SINCE_VERSION_2 = (
@@ -49,20 +49,20 @@ _SINCE_VERSION_2 = (
 _VERSION_1 = (
     *_ALL_VERSIONS,
     *(Key(name, check, required=False) for name, check in _SINCE_VERSION_2),
-    Key("schema", an_object, required=False),  # required by the spec; `schemas` with its current id holds the same
+    Key("schema", an_object, required=False),  # required by the specification, but redundant with `schemas` and `current-schema-id`
     Key("partition-spec", an_array, required=False),
 )
 _VERSION_2 = (*_ALL_VERSIONS, *(Key(name, check) for name, check in _SINCE_VERSION_2))
 _VERSION_3 = (*_VERSION_2, Key("next-row-id", a_long))
 _KEYS = {1: _VERSION_1, 2: _VERSION_2, 3: _VERSION_3}
 
-# Java writes -1 where a table of v1 or v2 has no current snapshot.
+# Java writes -1 if a version 1 or 2 table has no current snapshot.
 NO_SNAPSHOT_ID = -1
 
 LATEST_SUPPORTED_VERSION = max(_KEYS)
-DRAFT_VERSION = 4  # described by the spec, but not adopted. Spec: Format Versioning, Version 4
+DRAFT_VERSION = 4  # described by the specification, but not adopted yet. Spec: Format Versioning, Version 4
 
-# Keys that a reader understands, by format version. Any other key is kept as it is; so are the two keys of version 1 in a file of a later version.
+# The keys that a reader understands, by format version. Any other key is kept as it is, also the two keys of version 1 in a file of a later version.
 KNOWN_KEYS = {version: frozenset(key.name for key in keys) for version, keys in _KEYS.items()}
 
 LISTS: tuple[EntryKind[Any], ...] = (
@@ -85,7 +85,7 @@ def keys_of(version: int) -> tuple[Key, ...]:
 
 
 def document_problems(document: object) -> list[Problem]:
-    """Return every problem of parsed metadata JSON, in the order of the keys; decodes every entry of every list."""
+    """Return every problem of parsed metadata JSON, in the order of the keys. Every entry of every list is decoded."""
     version = document.get("format-version") if isinstance(document, Mapping) else None
     keys = _KEYS.get(version, _VERSION_3) if isinstance(version, int) else _VERSION_3
     problems = list(object_problems(document, "$", keys))
@@ -118,7 +118,7 @@ def _version_1_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def list_problems(entries: object, kind: EntryKind[Any]) -> Iterator[Problem]:
-    """Yield every problem of one list of parsed metadata JSON: of each entry, and ids that occur twice."""
+    """Yield every problem of one list of parsed metadata JSON: problems of its entries, and ids that occur twice."""
     seen: set[int] = set()
     for position, entry in enumerate(entries if isinstance(entries, list) else ()):
         path = f"$.{kind.key}[{position}]"
@@ -145,7 +145,7 @@ def _refs_problems(refs: object) -> Iterator[Problem]:
             yield from error.problems or (Problem(where=f"$.refs.{name}", what=f"found {kind_of(ref)}"),)
 
 
-# A top-level key that holds an id, and the list whose entry has that id.
+# For each top-level key with an id, the list that must have an entry with this id.
 _ID_REFERENCES = (
     ("current-schema-id", SCHEMAS),
     ("default-spec-id", PARTITION_SPECS),
@@ -155,7 +155,7 @@ _ID_REFERENCES = (
 
 
 def _reference_problems(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield ids that no entry has; `invariants.py` has the same rules for decoded metadata, here they are reported beside the other faults."""
+    """Yield a problem for each referenced id that no entry has. `invariants.py` has the same rules for decoded metadata."""
     for key, kind in _ID_REFERENCES:
         entry_id, entries = document.get(key), document.get(kind.key)
         if not isinstance(entry_id, int) or not isinstance(entries, list) or (kind is SNAPSHOTS and entry_id == NO_SNAPSHOT_ID):

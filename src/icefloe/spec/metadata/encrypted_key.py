@@ -1,4 +1,4 @@
-"""`EncryptedKey`: a key of table encryption, which the table's metadata holds in encrypted form. This module neither encrypts nor decrypts.
+"""`EncryptedKey`: a key of table encryption, which is encrypted itself in the table's metadata. This module does not encrypt or decrypt.
 
 Spec: Encryption Keys.
 """
@@ -12,7 +12,7 @@ from icefloe.spec.schema.json_shape import Key, a_string, object_problems, refus
 
 _KEYS = (
     Key("key-id", a_string),
-    # The example in Appendix C has `key-metadata`; the table of fields, Java and REST have this name.
+    # The example in Appendix C calls it `key-metadata`; the specification's table of fields, Java and the REST protocol use this name.
     Key("encrypted-key-metadata", a_string),
     Key("encrypted-by-id", a_string, required=False),
     Key("properties", strings_by_name, required=False),
@@ -21,7 +21,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptedKey:
-    """A key of a table.
+    """A key of table encryption.
 
     Attributes:
         key_id: Id of the key.
@@ -61,5 +61,5 @@ def encrypted_key_from_json(value: Any, path: str = "$") -> EncryptedKey:
     )
 
 
-# The ids of keys are text, and a table has few keys: `TableMetadata.encryption_key` searches the list.
+# There is no index by id, because ids of keys are text, and a table has few keys: `TableMetadata.encryption_key` searches the list.
 ENCRYPTION_KEYS = EntryKind("encryption-keys", encrypted_key_from_json, encrypted_key_to_json)

@@ -1,4 +1,4 @@
-"""The refusal of encrypted tables: their files are not read, and no plain file is written beside encrypted ones.
+"""The refusal of encrypted tables: encrypted files are not read, and no unencrypted files are written to such tables.
 
 The keys themselves are in `encrypted_key.py`. Spec: Encryption Keys; Snapshots (`key-id`).
 """
@@ -15,7 +15,7 @@ def refuse_encrypted(snapshot: Snapshot | None, table: str | None = None) -> Non
     """Raise an error if the snapshot's manifest list is encrypted.
 
     Args:
-        snapshot: The snapshot to be read; None passes.
+        snapshot: The snapshot to read; None is accepted.
         table: Name of the table, for the message.
 
     Raises:
@@ -32,7 +32,7 @@ def refuse_encrypted(snapshot: Snapshot | None, table: str | None = None) -> Non
 
 
 def refuse_plain_files(metadata: TableMetadata, table: str | None = None) -> None:
-    """Raise an error if new files of the table must be encrypted: writing them in plain form would disclose the data.
+    """Raise an error if new files of the table must be encrypted, because unencrypted files would disclose the data.
 
     Args:
         metadata: The table to be written.

@@ -1,6 +1,6 @@
-"""How entries of `schemas`, `partition-specs` and `sort-orders` are read and written, whose classes are outside of this package.
+"""The entry kinds of the lists `schemas`, `partition-specs` and `sort-orders`, whose values are defined outside of this package.
 
-The kinds of the other lists are beside their values, in `snapshot.py`, `table_history.py`, `statistics_file.py` and `encrypted_key.py`.
+The kinds of the other lists are defined with their values, in `snapshot.py`, `table_history.py`, `statistics_file.py` and `encrypted_key.py`.
 Spec: Appendix C.
 """
 

@@ -1,7 +1,7 @@
-"""The invariants of table metadata, one function each, which yields the violations: of one version, and of the step from one version to the next.
+"""The invariants of table metadata, of one version and of the change from one version to the next. Each is a function that yields the violations.
 
-All but those of the full check look at ids and the few values in use, never at every snapshot, so that they can run at every read and every commit. The
-rules for single keys are in `document_validation.py`. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
+Except for those of the full check, they read only ids and the few values in use, never all snapshots, so that they can run at every read and every commit.
+`document_validation.py` has the rules for single keys. Spec: Table Metadata Fields; Snapshot References; Sequence Numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ def default_sort_order_is_there(metadata: TableMetadata) -> Iterator[Problem]:
 
 
 def last_column_id_covers_the_schema(metadata: TableMetadata) -> Iterator[Problem]:
-    """Check that no column of the current schema has an id above `last-column-id`: the next new column would get the id a second time."""
+    """Check that no column of the current schema has an id above `last-column-id`, because the next new column would get the same id."""
     schema = metadata.schemas.get(metadata.current_schema_id)
     if schema is not None and schema.highest_field_id > metadata.last_column_id:
         yield Problem(where="$.last-column-id", what=f"is {metadata.last_column_id}, below the field id {schema.highest_field_id} in use")
@@ -48,7 +48,7 @@ def current_snapshot_is_there(metadata: TableMetadata) -> Iterator[Problem]:
 
 
 def main_is_the_current_snapshot(metadata: TableMetadata) -> Iterator[Problem]:
-    """Check that `refs.main` and `current-snapshot-id` name the same snapshot. Spec: Snapshot References."""
+    """Check that `refs.main` and `current-snapshot-id` refer to the same snapshot. Spec: Snapshot References."""
     main = metadata.refs.get(MAIN)
     if main is None and metadata.current_snapshot_id is not None:
         yield Problem(where="$.refs", what=f"there is no branch main, and the current snapshot is {metadata.current_snapshot_id}")
@@ -59,7 +59,7 @@ def main_is_the_current_snapshot(metadata: TableMetadata) -> Iterator[Problem]:
 
 
 def references_name_snapshots(metadata: TableMetadata) -> Iterator[Problem]:
-    """Check that every branch and tag names one of `snapshots`."""
+    """Check that every branch and tag refers to one of `snapshots`."""
     for name, ref in metadata.refs.items():
         if metadata.snapshots.position(ref.snapshot_id) is None:
             yield Problem(where=f"$.refs.{name}", what=f"there is no snapshot {ref.snapshot_id} in snapshots")
@@ -100,7 +100,7 @@ def no_snapshot_has_two_statistics_files(metadata: TableMetadata) -> Iterator[Pr
 
 
 def every_snapshot_was_numbered_by_the_table(metadata: TableMetadata) -> Iterator[Problem]:
-    """Check the sequence number and row ids of every snapshot, as those of the current one. Decodes all snapshots."""
+    """Check the sequence number and the row ids of every snapshot, not only of the current one. Decodes all snapshots."""
     for position, snapshot in enumerate(metadata.snapshots):
         where = f"$.snapshots[{position}]"
         yield from _sequence_number_problems(metadata, snapshot, where)
@@ -145,15 +145,15 @@ def numbers_only_grow(before: TableMetadata, after: TableMetadata) -> Iterator[P
 
 
 def the_uuid_stays(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
-    """Check that the table keeps its uuid; a v1 table without one may get one."""
+    """Check that the table keeps its uuid. A version 1 table without a uuid may get one."""
     if before.table_uuid is not None and before.table_uuid != after.table_uuid:
         yield Problem(where="$.table-uuid", what=f"changes from {before.table_uuid} to {after.table_uuid}: that is another table")
 
 
 def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
-    """Check that a new snapshot has a sequence number and row ids that none had before. Spec: Sequence Numbers; Snapshot Row IDs.
+    """Check that a new snapshot has a new sequence number and new row ids. Spec: Sequence Numbers; Snapshot Row IDs.
 
-    The rules are those of the version before, because a commit may add a snapshot and then upgrade the table.
+    The rules of the previous format version apply, because a commit may first add a snapshot and then upgrade the table.
     """
     if after.snapshots is before.snapshots:
         return
@@ -176,7 +176,7 @@ def new_snapshots_are_numbered_on(before: TableMetadata, after: TableMetadata) -
 
 
 def snapshots_never_change(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
-    """Check that snapshots do not change; entries whose bytes are shared with the version before are not looked at."""
+    """Check that existing snapshots do not change. Entries that share their bytes with the previous version are skipped."""
     if after.snapshots is before.snapshots:
         return
     for position in after.snapshots.only_here(before.snapshots):
@@ -187,7 +187,7 @@ def snapshots_never_change(before: TableMetadata, after: TableMetadata) -> Itera
 
 
 def statistics_go_with_their_snapshots(before: TableMetadata, after: TableMetadata) -> Iterator[Problem]:
-    """Check that no statistics file is added for an unknown snapshot, and that none remains after its snapshot is removed."""
+    """Check that no statistics file is added for an unknown snapshot, and that no statistics file remains after its snapshot is removed."""
     has_removed = after.snapshots is not before.snapshots and before.snapshots.only_here(after.snapshots)
     removed_ids = before.snapshots.ids() - after.snapshots.ids() if has_removed else set()
     for key, old, new in (
@@ -227,7 +227,7 @@ def _order_problems(where: str, times_ms: Sequence[int]) -> Iterator[Problem]:
             yield Problem(where=where, what=f"falls from {earlier} ms to {later} ms, by more than a minute")
 
 
-# A file that violates one of these is refused when it is read.
+# The invariants of which a violation prevents reading a file.
 ALWAYS = (
     current_schema_is_there,
     default_spec_is_there,
@@ -238,14 +238,14 @@ ALWAYS = (
     references_name_snapshots,
     version_2_has_a_uuid,
 )
-# Violations that are never written, and that the full check reports; a table that has one can still be read.
+# Further invariants that are checked before a version is written, and by the full check. A table that violates one can still be read.
 WHEN_WRITTEN = (
     row_ids_are_below_the_next,
     last_sequence_number_covers_the_current_snapshot,
     the_logs_end_in_order,
     no_snapshot_has_two_statistics_files,
 )
-# Only the full check runs these: each looks at every entry of a list.
+# The invariants that only the full check tests, because each needs every entry of a list.
 IN_FULL = (
     every_snapshot_was_numbered_by_the_table,
     the_snapshot_log_is_in_order,
@@ -262,12 +262,12 @@ BETWEEN_VERSIONS = (
 
 
 def problems_of(metadata: TableMetadata) -> list[Problem]:
-    """Return the violations that keep one version from being read."""
+    """Return the violations that prevent reading a version."""
     return [problem for rule in ALWAYS for problem in rule(metadata)]
 
 
 def every_problem_of(metadata: TableMetadata) -> list[Problem]:
-    """Return every violation of one version; looks at every entry.
+    """Return every violation of one version. Every entry is decoded.
 
     Raises:
         MetadataFormatError: an entry cannot be decoded.
@@ -276,14 +276,14 @@ def every_problem_of(metadata: TableMetadata) -> list[Problem]:
 
 
 def check_change(before: TableMetadata | None, after: TableMetadata) -> None:
-    """Check the version to be written, and the change from the previous version to it.
+    """Check a version before it is written, and the change from the previous version.
 
     Args:
         before: The version that is replaced; None for a new table.
         after: The version to be written.
 
     Raises:
-        InvalidInputError: the updates would violate an invariant; lists every violation.
+        InvalidInputError: the updates would violate an invariant; the error lists every violation.
     """
     problems = problems_of(after) or [problem for rule in WHEN_WRITTEN for problem in rule(after)]
     if before is not None:

@@ -21,7 +21,7 @@ _TOP_LEVEL = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def deflate(text: bytes) -> bytes:
-    """Compress text with gzip. Equal texts give equal bytes: wbits 31 is the gzip container and, unlike the gzip module, writes no time into its header."""
+    """Compress text with gzip. Equal texts give equal bytes: zlib's gzip container (wbits 31), unlike the gzip module, has no time in its header."""
     deflater = zlib.compressobj(_GZIP_LEVEL, wbits=31)
     return deflater.compress(text) + deflater.flush()
 
@@ -30,8 +30,7 @@ def inflate(content: bytes, path: str) -> bytes:
     """Return the JSON text of a file. Gzip is recognized by its first bytes, since names of metadata files differ between writers.
 
     Raises:
-        MetadataFormatError: the gzip stream is corrupt or cut short, or unpacks to more than the limits `metadata_bytes` and
-            `metadata_values`.
+        MetadataFormatError: the gzip stream is damaged or cut short, or its content exceeds the limits `metadata_bytes` or `metadata_values`.
     """
     if not content.startswith(_GZIP_MAGIC):
         return content
@@ -46,7 +45,7 @@ def inflate(content: bytes, path: str) -> bytes:
     if not inflater.eof:
         problem = Problem(where=f"byte {len(content)}", what="the gzip stream ends before its end mark")
         raise MetadataFormatError("the metadata file is cut short", path=path, problems=[problem])
-    if inflater.unused_data:  # then the file does not end with the length of its text, by which `MetadataCache` limits its memory
+    if inflater.unused_data:  # refused: the file must end with the length of its text, which `MetadataCache` uses to limit its memory
         problem = Problem(where=f"byte {len(content) - len(inflater.unused_data)}", what="bytes follow the end mark of the gzip stream")
         raise MetadataFormatError("the metadata file is corrupt gzip", path=path, problems=[problem])
     if len(text) > _UNCOUNTED_BYTES and (values := text.count(b",")) > limits().metadata_values:
@@ -63,7 +62,7 @@ def top_level(text: bytes, path: str) -> dict[str, msgspec.Raw]:
     """Return the keys of the file's JSON object with their undecoded values.
 
     Raises:
-        MetadataFormatError: the file is damaged, or does not hold an object.
+        MetadataFormatError: the file is damaged, or its JSON is not an object.
     """
     try:
         return _TOP_LEVEL.decode(text)
@@ -96,13 +95,13 @@ def nested_too_deeply(path: str | None) -> MetadataFormatError:
 
 
 def _json_error(error: Exception, text: bytes, path: str) -> MetadataFormatError:
-    """Return the error for bytes that are not JSON, with the offset of the first wrong one."""
+    """Return the error for text that is not JSON, with the offset of the first wrong byte."""
     match = _BYTE_OFFSET.search(str(error))
     if not text:
         offset, what = 0, "the file is empty"
     elif match is not None:
         what = str(error).removesuffix(match[0]).strip()
-        offset = int(match[1]) - ("trailing" in what)  # msgspec has read one byte more when it reports trailing characters
+        offset = int(match[1]) - ("trailing" in what)  # for trailing characters, the position in msgspec's error is one byte too far
     else:
         offset, what = _first_byte_that_is_not_utf8(text)
     problem = Problem(where=f"byte {offset}", what=what)

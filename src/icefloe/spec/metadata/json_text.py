@@ -1,10 +1,10 @@
-"""`JsonText`: a part of the JSON of a metadata file that successive versions share, so that each is compressed once, and the file made of such parts.
+"""`JsonText`: a part of the JSON of a metadata file. Successive versions of a table share parts, so that each part is compressed only once.
 
-A gzip file is one deflate stream. A part is compressed up to a full flush, after which a stream refers to nothing before it: parts that were compressed apart
-make one stream when they are joined. The checksum of the whole is computed from those of the parts (https://www.rfc-editor.org/rfc/rfc1952).
+A gzip file is one deflate stream. Each part is compressed up to a full flush, after which the stream does not refer to earlier bytes. So separately compressed
+parts form one stream when they are joined. The checksum of the file is computed from those of the parts (https://www.rfc-editor.org/rfc/rfc1952).
 
-A large plain file consists of whole pages of memory: a disk takes these without a copy by the system (`io/local_file_io.py`), which would cost more than all
-other work of a commit. Parts end with spaces, which JSON allows between any two tokens.
+A large uncompressed file consists of whole pages of memory, which a disk can write without a copy by the operating system (`io/local_file_io.py`); the copy
+would take longer than all other work of a commit. Parts are filled up to whole pages with spaces, which JSON allows between any two tokens.
 """
 
 import mmap
@@ -17,15 +17,15 @@ from typing import Any
 from icefloe.spec.ports import PAGE_BYTES, Part
 
 _GZIP_LEVEL = 6
-# The fixed header of RFC 1952: deflate, no flags, no time (so that equal parts give equal bytes), level 6, Unix.
+# The fixed gzip header of RFC 1952: deflate, no flags, no time (so that equal parts give equal bytes), level 6, Unix.
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"
 # The final block of a deflate stream, without content.
 _LAST_BLOCK = b"\x03\x00"
-# Parts below this size are joined with their neighbours: each takes a call, and a flush, which takes bytes and drops what could be referred to.
+# Parts below this size are joined with their neighbours, because each part needs a call and a flush, and flushes make the compression worse.
 _SMALL = 64 * 1024
-# Bytes of a plain file from which on it consists of whole pages. A smaller one is copied in less than a millisecond.
+# The size from which on an uncompressed file consists of whole pages. Copying a smaller file takes less than a millisecond.
 _PAGED = 1024 * 1024
-# Memory that a forked process shares until one writes to it. Windows has no flags.
+# Flags of private memory, which a forked process shares until one of the processes writes to it. Windows has no flags.
 _PRIVATE: dict[str, Any] = {"flags": mmap.MAP_PRIVATE} if hasattr(mmap, "MAP_PRIVATE") else {}
 # The polynomial of gzip's CRC-32, lowest power in the highest bit.
 _POLYNOMIAL = 0xEDB88320
@@ -33,7 +33,7 @@ _HIGHEST_BIT = 0x80000000
 
 
 class JsonText:
-    """Bytes of JSON text, whole tokens; compressed, and its checksum computed, when first needed."""
+    """A part of a JSON text, of whole tokens. It is compressed, and its checksum computed, when this is first needed."""
 
     __slots__ = ("_compressed", "_pages", "_text", "length")
 
@@ -46,11 +46,11 @@ class JsonText:
     @property
     def text(self) -> bytes:
         """Return the text."""
-        text, pages = self._text, self._pages  # in this order, since another thread may move the text
+        text, pages = self._text, self._pages  # in this order, because another thread may move the text to pages meanwhile
         return text if text is not None else pages[: self.length]  # type: ignore[index]
 
     def pages(self) -> mmap.mmap:
-        """Return the text in whole pages of memory, with spaces up to the end; it is not kept elsewhere any more."""
+        """Move the text to whole pages of memory, fill the last page with spaces, and return the pages."""
         if self._pages is None:
             text = self.text
             pages = mmap.mmap(-1, -(-max(1, len(text)) // PAGE_BYTES) * PAGE_BYTES, **_PRIVATE)
@@ -60,7 +60,10 @@ class JsonText:
         return self._pages
 
     def compress_part(self) -> tuple[bytes, int, int]:
-        """Return the part of a deflate stream, the CRC-32 of the text, and the factor by which the text after a checksum shifts it."""
+        """Return the compressed part, the CRC-32 of the text, and a factor.
+
+        When the text is appended to other text, the checksum of the other text is multiplied by this factor.
+        """
         if self._compressed is None:
             deflater = zlib.compressobj(_GZIP_LEVEL, wbits=-zlib.MAX_WBITS)
             deflated = deflater.compress(self.text) + deflater.flush(zlib.Z_FULL_FLUSH)
@@ -69,10 +72,10 @@ class JsonText:
 
 
 def plain(parts: Sequence[JsonText]) -> list[Part]:
-    """Return the text of all parts, the small ones joined with their neighbours; of a large file in whole pages, with spaces after each part."""
+    """Return the text of all parts, with small ones joined to their neighbours. In a large file, each part is in whole pages, filled with spaces."""
     joined = list(_without_small(parts))
     if sum(part.length for part in parts) >= _PAGED:
-        with suppress(OSError):  # the process has as many maps of memory as the system allows
+        with suppress(OSError):  # the process already has as many memory maps as the system allows
             return [part.pages() for part in joined]
     return [part.text for part in joined]
 
@@ -105,7 +108,7 @@ def _without_small(parts: Iterable[JsonText]) -> Iterable[JsonText]:
 
 
 def _product(left: int, right: int) -> int:
-    """Return the product of two polynomials over the integers modulo 2, modulo the polynomial of the checksum."""
+    """Return the product of two polynomials over GF(2), modulo the polynomial of the checksum."""
     product = 0
     for _ in range(32):
         if left & _HIGHEST_BIT:
@@ -116,7 +119,7 @@ def _product(left: int, right: int) -> int:
 
 
 def _shift(length: int) -> int:
-    """Return x to the power of 8 * length, by which a checksum is multiplied where that many bytes follow."""
+    """Return x to the power of 8 * length, the factor of a checksum if this many bytes follow."""
     shift, square, exponent = _HIGHEST_BIT, 0, 0
     while length:
         square = _square(exponent)

@@ -1,4 +1,4 @@
-"""Updates of a table's layout: its schemas, partition specs and sort orders, and which of each is the current one.
+"""Updates of a table's layout: its schemas, partition specs and sort orders, and which of them are the current or default ones.
 
 Other updates are in `snapshot_updates.py`, `statistics_updates.py` and `table_updates.py`; `metadata_updates.py` applies all updates of a commit.
 Spec: REST catalog, TableUpdate (names and meaning); Table Metadata Fields.
@@ -14,7 +14,7 @@ from icefloe.spec.partitioning.spec_evolution import assign_spec_field_ids
 from icefloe.spec.schema.schema import Schema, check_unambiguous
 from icefloe.spec.schema.version_rules import check_schema_version
 
-# Id of the schema, spec or sort order that the same commit added last. Spec: REST catalog.
+# The id that refers to the schema, spec or sort order that the same commit added last. Spec: REST catalog.
 LAST_ADDED = -1
 
 
@@ -24,7 +24,7 @@ class AddSchema:
 
     Attributes:
         schema: The schema; its own id is ignored.
-        last_column_id: Highest column id assigned so far, where ids were assigned that no schema has; None derives it from the schema.
+        last_column_id: Highest column id assigned so far, which may be the id of a column in no schema; None for the highest id of the schema.
     """
 
     schema: Schema
@@ -34,7 +34,7 @@ class AddSchema:
         """Return the metadata with the schema.
 
         Raises:
-            InvalidInputError: the last column id is below one in use, or the format version does not support a column.
+            InvalidInputError: the last column id is lower than an id in use, or the format version does not support a column.
         """
         check_schema_version(self.schema, metadata.format_version)
         check_unambiguous(self.schema, metadata.schema().ambiguous_names)
@@ -83,7 +83,7 @@ class AddPartitionSpec:
         """Return the metadata with the partition spec.
 
         Raises:
-            InvalidPartitionSpecError: the spec does not fit the current schema, or v1 cannot express it.
+            InvalidPartitionSpecError: the spec does not fit the current schema, or cannot be represented in version 1.
         """
         if spec_id_of(metadata, self.spec) is not None:
             return metadata.with_changes(now_ms)
@@ -157,7 +157,7 @@ class SetDefaultSortOrder:
 
 @dataclass(frozen=True, slots=True)
 class RemovePartitionSpecs:
-    """An update that removes partition specs. The caller has checked that no manifest of the table uses them; unknown ids are ignored."""
+    """An update that removes partition specs. The caller must check before that no manifest of the table uses them. Unknown ids are ignored."""
 
     spec_ids: tuple[int, ...]
 
@@ -177,7 +177,7 @@ class RemovePartitionSpecs:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSchemas:
-    """An update that removes schemas that no snapshot is read with; unknown ids are ignored."""
+    """An update that removes schemas that no snapshot uses. Unknown ids are ignored."""
 
     schema_ids: tuple[int, ...]
 

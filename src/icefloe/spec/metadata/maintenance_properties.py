@@ -1,6 +1,7 @@
-"""The table properties `maintenance.*`: the policy by which `table.maintenance.maintain` and `icefloe maintain` keep a table.
+"""The table properties `maintenance.*`: the policy that `table.maintenance.maintain` and `icefloe maintain` follow for a table.
 
-The names are Icefloe's. Every other name with this beginning is refused: a policy that is ignored in silence would seem to have an effect. Spec: none.
+The names are Icefloe's, and are in no specification. Unknown names with the prefix `maintenance.` are refused, because a silently ignored policy would seem to
+have an effect.
 """
 
 from collections.abc import Mapping
@@ -93,7 +94,7 @@ NAMES = frozenset(known.name for known in ALL)
 
 
 def refuse_unknown(properties: Mapping[str, str]) -> None:
-    """Raise `InvalidPropertyError` if a property whose name begins so is unknown."""
+    """Raise `InvalidPropertyError` if there is an unknown property with the prefix `maintenance.`."""
     unknown = [name for name in properties if name.startswith(PREFIX) and name not in NAMES]
     if unknown:
         raise InvalidPropertyError(

@@ -1,7 +1,7 @@
-"""The parser of metadata JSON: table metadata from the bytes of a metadata file.
+"""The parser of metadata JSON: it returns table metadata from the bytes of a metadata file.
 
-A valid file is decoded quickly, with its lists left as bytes (`raw_entries.py`); of an invalid one a full validation lists every problem
-(`document_validation.py`). Gzip and damaged bytes are handled in `json_file.py`. Nothing here opens a file: the caller passes the bytes.
+A valid file is decoded quickly, and the entries of its lists stay bytes (`raw_entries.py`). For an invalid file, a full validation lists every problem
+(`document_validation.py`). `json_file.py` handles gzip and damaged bytes. This module opens no files: the caller passes the bytes.
 
 Spec: Table Metadata Fields; Appendix C; Appendix E (reading v1 metadata); Format Versioning; Version 4: Metadata Structure and Representation; Table Location
 Specification; Appendix C, Table Metadata and Snapshots; Appendix F, Assignment of Snapshot IDs and `current-snapshot-id`; Writer requirements.
@@ -29,7 +29,7 @@ from icefloe.spec.schema.json_shape import MAX_LONG
 
 _UNSORTED = msgspec.Raw(b'{"order-id":0,"fields":[]}')
 
-# A `long` of Iceberg. A larger number is refused here, as no Avro field and no Arrow column of the table could hold it.
+# An Iceberg `long`. Larger numbers are refused here, because Avro fields and Arrow columns of the table could not represent them.
 _Long = Annotated[int, msgspec.Meta(ge=-MAX_LONG - 1, le=MAX_LONG)]
 _INT: msgspec.json.Decoder[int | None] = msgspec.json.Decoder(_Long | None)
 _TEXT: msgspec.json.Decoder[str | None] = msgspec.json.Decoder(str | None)
@@ -60,7 +60,11 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
         metadata = _MetadataDecoder(top, path).metadata(version)
         problems = problems_of(metadata)
         if not problems:
-            metadata.schema(), metadata.spec(), metadata.sort_order()  # every use needs these, so that their errors appear here
+            (
+                metadata.schema(),
+                metadata.spec(),
+                metadata.sort_order(),
+            )  # decoded at once, because every use needs them, so that their errors are raised here
             return metadata
     except UnsupportedError as error:
         error.path = path
@@ -77,7 +81,7 @@ def read_table_metadata(content: bytes, path: str) -> TableMetadata:
 
 
 def check_table_metadata(content: bytes, path: str) -> list[Problem]:
-    """Return every problem of a metadata file, also of entries that reading does not decode.
+    """Return every problem of a metadata file, including problems of entries that reading a table does not decode.
 
     Raises:
         MetadataFormatError: the bytes are not JSON at all.
@@ -143,7 +147,7 @@ class _MetadataDecoder:
         )
 
     def _schemas_v1(self) -> tuple[RawEntries[Any], int]:
-        """Return `schemas` and the current id; without these `schema`, which v1 requires. Spec: Appendix E, Reading v1 Metadata."""
+        """Return `schemas` and the current id; if they are missing, the schema `schema`, which version 1 requires. Spec: Appendix E, Reading v1 Metadata."""
         schemas = self._entries(SCHEMAS)
         current = self._int("current-schema-id")
         if len(schemas) and current is not None:
@@ -158,11 +162,11 @@ class _MetadataDecoder:
         return schemas, current
 
     def _specs_v1(self) -> tuple[RawEntries[Any], int]:
-        """Return `partition-specs` and the default id; without these the fields of `partition-spec` as spec 0. Spec: Appendix E, Reading v1 Metadata."""
+        """Return `partition-specs` and the default id; if they are missing, the fields of `partition-spec` as spec 0. Spec: Appendix E, Reading v1 Metadata."""
         specs = self._entries(PARTITION_SPECS)
         if len(specs):
             default = self._int("default-spec-id")
-            # Ids ascend, so that the highest is the newest. The Rust implementation reads such files like this; Java refuses them.
+            # Without a default id, the highest id is taken, which is that of the newest spec. The Rust implementation does the same; Java refuses such files.
             return specs, max(specs.ids(), default=0) if default is None else default
         spec = fields_from_json(msgspec.json.decode(self._top["partition-spec"]), where="$.partition-spec")
         return RawEntries.of(PARTITION_SPECS, (spec,)), spec.spec_id
@@ -173,7 +177,7 @@ class _MetadataDecoder:
         return orders if len(orders) else RawEntries(SORT_ORDERS, (_UNSORTED,), self._path)
 
     def _refs(self, current_snapshot_id: int | None) -> dict[str, SnapshotRef]:
-        """Return the references. `main` follows from the current snapshot where the metadata has no references."""
+        """Return the references. If the metadata has no `refs`, `main` is a branch at the current snapshot."""
         refs_json = _OBJECT.decode(self._top.get("refs", b"null")) or {}
         refs = {name: snapshot_ref_from_json(ref, f"$.refs.{name}") for name, ref in refs_json.items()}
         if MAIN not in refs and current_snapshot_id is not None:

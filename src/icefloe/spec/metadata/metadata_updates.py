@@ -1,9 +1,8 @@
-"""The updates of one commit, applied in order, with the rules that relate them to each other.
+"""Applies the updates of one commit in order, with the rules that relate the updates to each other.
 
-Each update is a value with an `apply` method that returns the next version of the metadata: `table_updates.py`, `layout_updates.py`,
-`snapshot_updates.py`, `statistics_updates.py`; their JSON is in `update_json.py`.
-Preconditions of a commit are in `requirement.py`, the rules for every version in `invariants.py`. The metadata log follows from the commit and not
-from an update. Spec: REST catalog, TableUpdate; Table Metadata Fields (`metadata-log`).
+Each update is a value with a method `apply`, which returns the next version of the metadata. Updates are defined in `table_updates.py`, `layout_updates.py`,
+`snapshot_updates.py` and `statistics_updates.py`, their JSON in `update_json.py`. `requirement.py` has the preconditions of a commit, `invariants.py` the rules
+for every version. The metadata log is not changed by an update, but by every commit. Spec: REST catalog, TableUpdate; Table Metadata Fields (`metadata-log`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,9 +68,9 @@ Update = (
 def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: int) -> TableMetadata:
     """Apply every update of one commit in order, and check the invariants of the result.
 
-    The id -1 means the schema, spec or order that the same commit added last; a snapshot that was current only within the commit is not in the snapshot log.
-    A snapshot that the commit adds is current from its own time on, which a server's clock may differ from: `TIMESTAMP AS OF` its time finds it, as in Java.
-    Snapshots added before an upgrade of the format version are checked by the rules of the version that they were made in.
+    The id -1 refers to the schema, spec or sort order that the same commit added last. A snapshot that was current only within the commit is not in the
+    snapshot log. A snapshot that the commit adds is current from its own timestamp on, even if the clock of a server differs, so that `TIMESTAMP AS OF` this
+    time finds it, as in Java. If a commit upgrades the format version, snapshots that it added before are checked by the rules of the old version.
 
     Args:
         metadata: The base version.
@@ -107,7 +106,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
 
 
 def creation_updates(metadata: TableMetadata) -> tuple[Update, ...]:
-    """Return the updates that make the first metadata of a table, for a catalog that applies updates itself. Spec: REST catalog, CommitTableRequest.
+    """Return the updates that create the first metadata of a table, for a catalog that applies updates itself. Spec: REST catalog, CommitTableRequest.
 
     Args:
         metadata: The first metadata of the table, without snapshots.
@@ -129,10 +128,10 @@ def creation_updates(metadata: TableMetadata) -> tuple[Update, ...]:
 
 
 def numbered_updates(updates: Sequence[Update], base: TableMetadata, result: TableMetadata) -> tuple[Update, ...]:
-    """Return the updates of a commit with the ids that they give, for a catalog that applies updates itself; Java's client sends them so.
+    """Return the updates of a commit with the ids that they assign, for a catalog that applies updates itself. Java's client sends updates in this form.
 
-    Nessie takes the id of a schema, and the last column id, as they are sent. Java's server takes the id -1 only for what the commit has added: an update that
-    adds a schema, spec or order which the table has is left out, and the next one names its id.
+    Nessie uses the id of a schema, and the last column id, as they are sent. Java's server accepts the id -1 only for objects that the commit really adds. So
+    an update that adds a schema, spec or sort order that the table has already is left out, and later updates refer to its id.
 
     Args:
         updates: The updates, in order.
@@ -197,6 +196,6 @@ def with_metadata_log(metadata: TableMetadata, previous_location: str | None, pr
 
 
 def dropped_metadata_files(before: TableMetadata, after: TableMetadata) -> tuple[str, ...]:
-    """Return the metadata files that left the log: those that `write.metadata.delete-after-commit.enabled` deletes."""
+    """Return the metadata files that are no longer in the log. They are deleted if `write.metadata.delete-after-commit.enabled` is true."""
     remaining_files = {entry.metadata_file for entry in after.metadata_log}
     return tuple(entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in remaining_files)

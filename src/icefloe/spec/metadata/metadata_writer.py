@@ -1,7 +1,7 @@
-"""The writer of metadata JSON: the bytes of a metadata file from table metadata, in the form of its format version.
+"""The writer of metadata JSON: it returns the bytes of a metadata file for table metadata, as its format version requires.
 
-Entries that were read and not changed are written as the bytes they were read from; what successive versions share is joined and compressed once
-(`json_text.py`). The keys are in the order in which Java writes them, which users know.
+Entries that were read and not changed are written with the bytes that they were read from. Parts that successive versions share are compressed only once
+(`json_text.py`). Keys are in Java's order, with which users are familiar.
 
 Spec: Table Metadata Fields; Appendix C; Appendix E (writing v1 metadata); Appendix C, Table Metadata and Snapshots; Writer requirements.
 """
@@ -19,7 +19,7 @@ from icefloe.spec.metadata.snapshot_ref import snapshot_ref_to_json
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Part
 
-# What is around the entries of a list.
+# The text between the entries of a list.
 _BEFORE, _BETWEEN, _AFTER, _EMPTY = (JsonText(text) for text in (b"[", b",", b"]", b"[]"))
 
 
@@ -29,7 +29,7 @@ def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> byte
 
 
 def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list[Part]:
-    """Return the metadata file in parts, of which most are the same objects as those of the version before; a large plain file in whole pages.
+    """Return the metadata file in parts. Most parts are the same objects as in the previous version. A large uncompressed file is in whole pages.
 
     Raises:
         InvalidInputError: a table of version 2 or 3 has no `table-uuid`.
@@ -45,7 +45,7 @@ def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list
 
 
 def _json_parts(document: Mapping[str, Any]) -> list[JsonText]:
-    """Return the JSON of the top level in parts, of which those of lists are shared between versions of the table."""
+    """Return the JSON of the top level in parts. Versions of the table share the parts of lists."""
     parts: list[JsonText] = []
     for key, value in document.items():
         parts.append(JsonText((b"," if parts else b"{") + msgspec.json.encode(key) + b":"))
@@ -59,7 +59,7 @@ def _json_parts(document: Mapping[str, Any]) -> list[JsonText]:
 
 
 def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
-    """Return the top level of the metadata file: its lists as `RawEntries`, other values as what msgspec writes."""
+    """Return the top level of the metadata file: its lists as `RawEntries`, other values as objects that msgspec can write."""
     is_v1 = metadata.format_version == 1
     document: dict[str, Any] = {"format-version": metadata.format_version}
     if metadata.table_uuid is not None:
@@ -86,12 +86,14 @@ def metadata_to_json(metadata: TableMetadata) -> dict[str, Any]:
     elif is_v1:
         document["current-snapshot-id"] = NO_SNAPSHOT_ID
     elif metadata.format_version > 2:
-        document["current-snapshot-id"] = None  # what Java writes from v3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
+        document["current-snapshot-id"] = (
+            None  # null, as Java writes from version 3 on. Spec: Assignment of Snapshot IDs and `current-snapshot-id`
+        )
     if metadata.format_version > 2:
         document["next-row-id"] = metadata.next_row_id
     if len(metadata.encryption_keys):
         document["encryption-keys"] = metadata.encryption_keys
-    # The spec has no references in v1, but Java writes them there too, and leaving them out would lose tags.
+    # The specification does not have references in version 1, but Java writes them in version 1 too, and leaving them out would lose tags.
     document["refs"] = {name: snapshot_ref_to_json(ref) for name, ref in metadata.refs.items()}
     document["snapshots"] = metadata.snapshots
     document["statistics"] = metadata.statistics

@@ -1,4 +1,4 @@
-"""The metadata file of a copied table: the same JSON with other paths; unknown fields stay.
+"""The metadata file of a copied table: the same JSON, with unknown fields, and with replaced paths.
 
 Spec: Table Metadata Fields; Paths in Metadata.
 """
@@ -19,10 +19,10 @@ def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versio
     """Return a metadata file with the paths of the copy, compressed if it was.
 
     Args:
-        content: The metadata file, which `metadata_reader.py` has read without an error.
+        content: The bytes of the metadata file, which `metadata_reader.py` has read without an error.
         path: Its location, for errors.
         prefix: The prefix to replace.
-        missing_versions: Older metadata files that do not exist any more; the copy's log does not have them.
+        missing_versions: Locations of older metadata files that no longer exist, which are left out of the copy's log.
 
     Raises:
         MetadataFormatError: The file is damaged.
@@ -50,7 +50,7 @@ def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versio
 
 
 def _is_absolute(path: str) -> bool:
-    """Return whether a folder is not one below the table's location. Spec: Appendix F, Path Construction."""
+    """Return whether a folder is an absolute location, not one relative to the table's location. Spec: Appendix F, Path Construction."""
     return path.startswith("/") or "://" in path or path.lower().startswith("file:")
 
 

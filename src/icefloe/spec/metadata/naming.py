@@ -15,16 +15,16 @@ def metadata_file_name(version: int, uuid: str, *, gzip: bool = False) -> str:
 
 
 def metadata_version(location: str) -> int | None:
-    """Return the version number in a metadata file's name, also of `v3.metadata.json` in file-system tables; None for any other name."""
+    """Return the version number in the name of a metadata file, including names such as `v3.metadata.json` of file-system tables; None for other names."""
     match = _METADATA_FILE.fullmatch(location.rpartition("/")[2])
     return None if match is None else int(match["version"] or match["hadoop"])
 
 
 def manifest_list_name(snapshot_id: int, attempt: int, commit_uuid: str) -> str:
-    """Return `snap-<snapshot id>-<attempt>-<commit uuid>.avro`; attempts of one commit count up, so that a retry never overwrites a list."""
+    """Return `snap-<snapshot id>-<attempt>-<commit uuid>.avro`; `attempt` differs for each attempt of a commit, so that a retry never overwrites a list."""
     return f"snap-{snapshot_id}-{attempt}-{commit_uuid}.avro"
 
 
 def manifest_name(commit_uuid: str, number: int) -> str:
-    """Return `<commit uuid>-m<number>.avro`; numbers count up within a commit."""
+    """Return `<commit uuid>-m<number>.avro`; each manifest of a commit has its own number."""
     return f"{commit_uuid}-m{number}.avro"

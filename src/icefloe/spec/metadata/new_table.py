@@ -35,11 +35,11 @@ def new_table_metadata(
     Args:
         location: Location of the table.
         schema: Columns of the table; they get fresh ids.
-        spec: Partition spec, which names columns of `schema`.
-        sort_order: Sort order, which names columns of `schema`.
-        properties: Table properties; reserved ones are not kept.
-        format_version: Version of the format; None takes the property `format-version`, or else 2.
-        table_uuid: Identity of the table.
+        spec: Partition spec, over the column ids of `schema`.
+        sort_order: Sort order, over the column ids of `schema`.
+        properties: Table properties; reserved ones are left out.
+        format_version: Version of the format; None for that in the property `format-version`, or else 2.
+        table_uuid: UUID of the table.
         now_ms: Time of creation, in milliseconds since 1970-01-01 UTC.
 
     Raises:
@@ -60,7 +60,7 @@ def new_table_metadata(
     fresh_spec = PartitionSpec(*assign_field_ids(fresh_spec, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)
     check_spec(fresh_spec, fresh, is_new=True)
     fresh_order = rebind_sort_order(sort_order, schema, fresh)
-    fresh_order = SortOrder(*fresh_order.fields)  # its id is 0 where unsorted, else 1
+    fresh_order = SortOrder(*fresh_order.fields)  # its id is 0 if it is unsorted, else 1
     check_sort_order(fresh_order, fresh)
     metadata = TableMetadata(
         format_version=version,
@@ -83,7 +83,7 @@ def new_table_metadata(
 
 
 def _with_initial_ids(schema: Schema) -> Schema:
-    """Return the schema as the first of a table: column ids count from 1, the schema id is 0."""
+    """Return the schema as the first schema of a table: column ids are assigned again from 1, and the schema id is 0."""
     if not schema.fields:
         return Schema()
     fresh = assign_fresh_ids(schema)

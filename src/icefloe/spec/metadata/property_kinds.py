@@ -1,6 +1,6 @@
-"""`Property`: a property of a table or view, whose value is text, and the kinds of values: numbers, flags, choices, locations.
+"""`Property`: a property of a table or view, stored as text; and functions that define properties with numbers, flags, choices or locations as values.
 
-The properties of tables are `table_properties.py`, those of views `spec/view/view_properties.py`. Spec: Table Metadata Fields (`properties`).
+`table_properties.py` has the properties of tables, `spec/view/view_properties.py` those of views. Spec: Table Metadata Fields (`properties`).
 """
 
 import re
@@ -19,11 +19,11 @@ class Property(Generic[T]):
 
     Attributes:
         name: Name of the property.
-        default: Value where it is not set.
-        parse: Returns the value of a text; raises ValueError or `MetadataFormatError` where the text is invalid.
+        default: Value if the property is not set.
+        parse: Returns the value of a text; raises ValueError or `MetadataFormatError` if the text is invalid.
         allowed: The allowed values in words.
         meaning: Effect of the property, for the configuration reference.
-        java_default: Java's default as text, where it is another one; for the configuration reference.
+        java_default: Java's default as text, if it is different; for the configuration reference.
     """
 
     name: str
@@ -34,10 +34,10 @@ class Property(Generic[T]):
     java_default: str | None = None
 
     def read(self, properties: Mapping[str, str]) -> T:
-        """Return the value, or the default where it is not set.
+        """Return the value in `properties`, or the default if it is not set.
 
         Raises:
-            InvalidPropertyError: the text is not a value of this property; names both.
+            InvalidPropertyError: the text is not a value of this property; the error contains both.
         """
         text = properties.get(self.name)
         if text is None:
@@ -52,11 +52,11 @@ class Property(Generic[T]):
             ) from error
 
     def of_column(self, column: str) -> "Property[T]":
-        """Return the property of one column, where the name is a prefix of such names."""
+        """Return the property for one column. The name of this property must be a prefix, to which the column's name is added."""
         return replace(self, name=self.name + column)
 
 
-# Python's own int() would also take `1_000` and blanks.
+# The form of whole numbers. Python's int() would also accept `1_000` and blanks.
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 
 
@@ -116,12 +116,12 @@ def choice(name: str, default: str, *choices: str, meaning: str, java_default: s
 
 
 def optional(name: str, like: Property[str], meaning: str) -> Property[str | None]:
-    """Return a property with the values of another one, or None where it is not set."""
+    """Return a property that accepts the values of the property `like`, and is None if it is not set."""
     return Property(name, None, like.parse, like.allowed, meaning)
 
 
 def location(name: str, meaning: str) -> Property[str | None]:
-    """Return a property that is a folder, without a slash at its end; None where it is not set."""
+    """Return a property whose value is a folder; a slash at its end is dropped. None if it is not set."""
 
     def parse(text: str) -> str:
         if not text.strip("/"):
@@ -132,14 +132,14 @@ def location(name: str, meaning: str) -> Property[str | None]:
 
 
 def property_texts(properties: Mapping[str, object], what: str = "table") -> dict[str, str]:
-    """Return the properties as texts: numbers as they are written, truth values as true or false.
+    """Return the properties with text values: numbers in decimal form, booleans as `true` or `false`.
 
     Args:
         properties: Names and values as the caller passed them.
         what: Owner of the properties, for messages.
 
     Raises:
-        InvalidPropertyError: a name is not text, or a value is neither text nor a number nor a truth value; None is not a value.
+        InvalidPropertyError: a name is not a string, or a value is not a string, number or boolean; None is refused too.
     """
     for name, value in properties.items():
         if not isinstance(name, str):

@@ -1,10 +1,10 @@
-"""`RawEntries`: a list of metadata JSON kept as the bytes it was read from, each entry decoded when it is first used.
+"""`RawEntries`: a list of metadata JSON that keeps the bytes that it was read from, and decodes each entry when it is first used.
 
-A table with 1,000 snapshots is opened to look at one or two of them and written back with one more. So entries that are not used cost nothing
-but their bytes, are written back as they were read (with the keys that this version does not know), and are shared between versions of the metadata.
-`PartialEntries` has a few of them at hand and loads the whole list when anything else of it is needed: a catalog can send a table with the snapshots of its
-branches and tags only. A caller that lists, searches, counts or changes snapshots gets all of them, so that none takes a part for the whole.
-The meaning of an entry is in `snapshot.py`, `table_history.py`, and in `spec/schema` and `spec/partitioning`. Spec: Appendix C; REST catalog, loadTable.
+A table with 1,000 snapshots is usually opened to read one or two of them, and written with one more. So entries that are not used need only their bytes. They
+are written with the same bytes, including keys that this version does not have, and are shared between versions of the metadata. `PartialEntries` has a few
+entries, and loads the whole list when others are needed, because a catalog can send a table with only the snapshots of its branches and tags. A caller that
+lists, searches, counts or changes snapshots always gets all of them. `snapshot.py`, `table_history.py`, `spec/schema` and `spec/partitioning` define the
+entries. Spec: Appendix C; REST catalog, loadTable.
 """
 
 from bisect import bisect_right
@@ -22,29 +22,29 @@ from icefloe.spec.metadata.json_text import JsonText
 
 T = TypeVar("T")
 
-# Number of entries at the end that are searched before an index of all is built: the current snapshot and its parent are nearly always last.
+# The number of entries at the end that are searched before an index is built: the current snapshot and its parent are nearly always at the end.
 _LOOK_BACK = 4
 
 
 @dataclass(frozen=True)
 class EntryKind(Generic[T]):
-    """The kind of a list: its key in the metadata JSON, how an entry is decoded and encoded, and which key holds an entry's id.
+    """The kind of a list: its key in the metadata JSON, the functions that decode and encode an entry, and the key of an entry's id.
 
-    `decode` gets the parsed JSON and its JSON path, and raises `MetadataFormatError` with every problem.
+    `decode` receives the parsed JSON and its JSON path, and raises `MetadataFormatError` with every problem.
     """
 
     key: str
     decode: Callable[[Any, str], T]
     encode: Callable[[T], Any]
     id_key: str | None = None
-    default_id: int | None = None  # the id of an entry that has none
+    default_id: int | None = None  # the id of an entry whose JSON has none
 
     def raw(self, entry: T) -> msgspec.Raw:
         """Return the entry as JSON bytes."""
         return msgspec.Raw(msgspec.json.encode(self.encode(entry)))
 
     def id_of(self, raw: msgspec.Raw) -> int | None:
-        """Return the entry's id without decoding the rest of it; None where it has none."""
+        """Return the entry's id without decoding the rest of the entry; None if it has no id."""
         if self.id_key is None:
             return None
         try:
@@ -67,12 +67,12 @@ class EntryKind(Generic[T]):
 
 @cache
 def _id_decoder(key: str) -> msgspec.json.Decoder[Any]:
-    """Return a decoder of one key of an object, which skips the other keys."""
+    """Return a decoder that reads one key of a JSON object and skips the others."""
     return msgspec.json.Decoder(msgspec.defstruct("EntryId", [("entry_id", int | None, msgspec.field(name=key, default=None))]))
 
 
 class _Block(Generic[T]):
-    """Successive entries that lists share, with what is computed from their bytes at most once: the positions of ids, and the text for a file."""
+    """A block of successive entries, which several lists can share. The positions of ids, and the text for a file, are computed at most once."""
 
     __slots__ = ("_index", "_text", "kind", "raws")
 
@@ -88,9 +88,9 @@ class _Block(Generic[T]):
         return self._index is not None
 
     def positions(self) -> dict[int, int]:
-        """Return the position in the block of each id; the first one of an id that occurs twice."""
+        """Return the position of each id in the block; the first position if an id occurs twice."""
         if self._index is None:
-            self._index = self._index_by_id()  # assigned when complete, since threads share these entries
+            self._index = self._index_by_id()  # assigned only when complete, because threads share these entries
         return self._index
 
     def _index_by_id(self) -> dict[int, int]:
@@ -112,10 +112,10 @@ class _Block(Generic[T]):
 
 
 class RawEntries(Sequence[T]):
-    """An immutable sequence of `T`. A longer or shorter sequence made from it shares its bytes and what was computed from them.
+    """An immutable sequence of `T`. Longer and shorter sequences made from it share its bytes, and the values computed from them.
 
-    Entries are in blocks. An appended entry is a new block, and is merged with the blocks before it that are not larger, so that a list has few blocks, and
-    appending costs the same however long the list is.
+    Entries are in blocks. An appended entry becomes a new block, which is merged with preceding blocks that are not larger. So a list has few blocks, and the
+    cost of appending does not grow with the length of the list.
     """
 
     __slots__ = ("_blocks", "_decoded", "_ids", "_kind", "_length", "_path", "_starts")
@@ -126,7 +126,7 @@ class RawEntries(Sequence[T]):
         self._set_blocks([(_Block(kind, tuple(raws)), {})])
 
     def _set_blocks(self, blocks: Iterable[tuple[_Block[T], dict[int, T]]]) -> None:
-        """Set the blocks, each with the values that were decoded so far, by position in the block."""
+        """Set the blocks. Each comes with the values that were decoded so far, by their position in the block."""
         filled = [(block, decoded) for block, decoded in blocks if block.raws]
         self._blocks = tuple(block for block, _ in filled)
         self._decoded = tuple(decoded for _, decoded in filled)
@@ -141,7 +141,7 @@ class RawEntries(Sequence[T]):
 
     @classmethod
     def of(cls, kind: EntryKind[T], entries: Iterable[T]) -> "RawEntries[T]":
-        """Return a list of values that were not read from a file."""
+        """Create a list from values that were not read from a file."""
         return cls(kind, ()).with_entries(*entries)
 
     @property
@@ -150,11 +150,11 @@ class RawEntries(Sequence[T]):
         return tuple(chain.from_iterable(block.raws for block in self._blocks))
 
     def texts(self) -> list[JsonText]:
-        """Return the entries as pieces of JSON, which are joined by commas; lists that share entries share pieces."""
+        """Return the entries as pieces of JSON, to be joined with commas. Lists that share entries share pieces."""
         return [block.text() for block in self._blocks]
 
     def fresh(self, path: str | None = None) -> "RawEntries[T]":
-        """Return the list as another reader would get it: with all that is computed from its bytes, but with values of its own.
+        """Return a copy of the list that shares its bytes and what was computed from them, but has no decoded values in common with it.
 
         Args:
             path: Location of the file, for messages; by default that of this list.
@@ -195,7 +195,7 @@ class RawEntries(Sequence[T]):
         return entry
 
     def _place(self, at: int) -> tuple[int, int]:
-        """Return the number of an entry's block, and the entry's position there."""
+        """Return for an entry's position in the list the number of its block, and its position in the block."""
         number = bisect_right(self._starts, at) - 1
         return number, at - self._starts[number]
 
@@ -204,7 +204,7 @@ class RawEntries(Sequence[T]):
         return self._blocks[number].raws[offset]
 
     def get(self, entry_id: int) -> T | None:
-        """Return the entry with this id, or None. Searches the last few entries first."""
+        """Return the entry with this id, or None. The last few entries are searched first."""
         at = self.position(entry_id)
         return None if at is None else self._entry(at)
 
@@ -239,7 +239,7 @@ class RawEntries(Sequence[T]):
         return self._ids
 
     def only_here(self, other: "RawEntries[T]") -> Sequence[int]:
-        """Return the positions of entries whose bytes are not shared with `other`: none where this list is the other without some of its entries."""
+        """Return the positions of the entries whose bytes are not shared with `other`; empty if this list was made from the other by removing entries."""
         own_blocks, other_blocks = set(map(id, self._blocks)), set(map(id, other._blocks))
         shared = {id(raw) for block in other._blocks if id(block) not in own_blocks for raw in block.raws}
         return [
@@ -255,9 +255,9 @@ class RawEntries(Sequence[T]):
         return self._with_raws(tuple(map(self._kind.raw, entries)), dict(enumerate(entries))) if entries else self
 
     def sharing(self, other: "RawEntries[T]") -> "RawEntries[T]":
-        """Return the list with the blocks of another one that it begins with, byte for byte: another version of the table that was read before.
+        """Return the same list, but with leading blocks that are equal to those of `other`, another version of the table, replaced by the blocks of `other`.
 
-        The other entries are copied: each is a view of the whole file that it was read from, which would stay in memory with it in every later version.
+        The remaining entries are copied, because each is a view of the whole file that it was read from, and would keep the file in memory.
         """
         raws = self.raws
         shared: list[tuple[_Block[T], dict[int, T]]] = []
@@ -281,7 +281,7 @@ class RawEntries(Sequence[T]):
         return self._of_blocks((*blocks, (_Block(self._kind, raws), decoded)))
 
     def without(self, ids: Collection[int]) -> "RawEntries[T]":
-        """Return the list without the entries of these ids; the same list where no entry has one of them."""
+        """Return the list without the entries with these ids; the same object if no entry has one of these ids."""
         removed_ids = frozenset(ids)
         if not any(block.positions().keys() & removed_ids for block in self._blocks):
             return self
@@ -299,14 +299,14 @@ class RawEntries(Sequence[T]):
         return self._select(range(max(0, count - start), len(block.raws)) for start, block in zip(self._starts, self._blocks, strict=False))
 
     def where(self, keep: Callable[[T], bool]) -> "RawEntries[T]":
-        """Return the entries for which `keep` is true; decodes all of them."""
+        """Return the entries for which `keep` is true. All entries are decoded."""
         return self._select(
             [offset for offset in range(len(block.raws)) if keep(self._entry(start + offset))]
             for start, block in zip(self._starts, self._blocks, strict=False)
         )
 
     def _select(self, positions: Iterable[Sequence[int]]) -> "RawEntries[T]":
-        """Return the entries at some positions of each block. A block of which all are kept is shared."""
+        """Return the entries at the given positions of each block. A block of which all entries are kept is shared."""
         blocks = []
         for block, decoded, selected in zip(self._blocks, self._decoded, positions, strict=True):
             if len(selected) == len(block.raws):
@@ -325,7 +325,7 @@ class RawEntries(Sequence[T]):
             raise
         except RecursionError as error:
             raise nested_too_deeply(self._path) from error
-        # Reading a raw entry finds its end without checking its strings, so that they may be no UTF-8.
+        # A raw entry was read without checking its strings, so they may be invalid UTF-8.
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             problem = Problem(where=where, what=str(error))
             raise MetadataFormatError("the metadata file is not JSON", path=self._path, problems=[problem]) from error
@@ -353,13 +353,13 @@ _LOADED = ("_blocks", "_decoded", "_ids", "_length", "_starts")
 
 
 class PartialEntries(RawEntries[T]):
-    """Some entries of a list, and the way to all of them. It behaves as the whole list.
+    """Some entries of a list, and a function that loads the whole list. It behaves like the whole list.
 
-    The fields of `RawEntries` are not set until one of them is used, which Python passes to `__getattr__`.
+    The fields of `RawEntries` are not set at first. When one of them is used, Python calls `__getattr__`, which loads the list.
 
     Args:
-        entries: The entries at hand.
-        whole: Returns the whole list; all copies share what it has loaded.
+        entries: The entries that are known without loading the list.
+        whole: Loads and returns the whole list; all copies share the result.
     """
 
     __slots__ = ("_known", "_whole")

@@ -1,6 +1,6 @@
-"""The requirements of a commit: what must be true of a table for the commit's updates to be valid, checked against the version to be replaced.
+"""The requirements of a commit: conditions on the current version of a table under which the commit's updates are valid.
 
-Their JSON is that of a REST catalog's commit. Spec: REST catalog, TableRequirement (names and meaning); Optimistic Concurrency.
+Their JSON form is that of a REST catalog's commit. Spec: REST catalog, TableRequirement (names and meaning); Optimistic Concurrency.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -39,23 +39,23 @@ class AssertCreate:
 
 @dataclass(frozen=True, slots=True)
 class AssertTableUUID:
-    """A requirement that the table is still the same one. The uuid None is that of a v1 table that has none."""
+    """A requirement that the table still has this uuid. None is for a version 1 table without a uuid."""
 
     uuid: str | None
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if it is another table, or none.
+        """Raise an error if the table has a different uuid, or does not exist.
 
         Raises:
-            CommitConflictError: it is another table, or the table was dropped.
+            CommitConflictError: the table was dropped, or is a different table.
         """
-        expected = None if self.uuid is None else self.uuid.lower()  # a uuid is a number, whatever the case of its digits
+        expected = None if self.uuid is None else self.uuid.lower()  # compared without regard to the letter case of hex digits
         _compare(metadata, "table uuid", expected, _uuid, ANOTHER_TABLE)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertRefSnapshotId:
-    """A requirement that a branch or tag still names this snapshot, or, with None, that it does not exist."""
+    """A requirement that a branch or tag still refers to this snapshot; or, with None, that it does not exist."""
 
     ref: str
     snapshot_id: int | None
@@ -64,7 +64,7 @@ class AssertRefSnapshotId:
         """Raise an error if the reference was moved, created or removed.
 
         Raises:
-            CommitConflictError: the reference names another snapshot, was created or was removed.
+            CommitConflictError: the reference refers to a different snapshot, was created or was removed.
         """
 
         def head(table: TableMetadata) -> int | None:
@@ -76,75 +76,75 @@ class AssertRefSnapshotId:
 
 @dataclass(frozen=True, slots=True)
 class AssertLastAssignedFieldId:
-    """A requirement that no column id was assigned since."""
+    """A requirement that no column id has been assigned since the commit was planned."""
 
     last_assigned_field_id: int
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if a column id was assigned since.
+        """Raise an error if a column id has been assigned since.
 
         Raises:
-            CommitConflictError: the last column id is another one.
+            CommitConflictError: the last column id has changed.
         """
         _compare(metadata, "last column id", self.last_assigned_field_id, lambda table: table.last_column_id)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertCurrentSchemaId:
-    """A requirement that the current schema is still this one."""
+    """A requirement that the current schema still has this id."""
 
     current_schema_id: int
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if another schema is the current one.
+        """Raise an error if the current schema has changed.
 
         Raises:
-            CommitConflictError: the current schema is another one.
+            CommitConflictError: the current schema has a different id.
         """
         _compare(metadata, "current schema", self.current_schema_id, lambda table: table.current_schema_id)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertLastAssignedPartitionId:
-    """A requirement that no partition field id was assigned since."""
+    """A requirement that no partition field id has been assigned since the commit was planned."""
 
     last_assigned_partition_id: int
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if a partition field id was assigned since.
+        """Raise an error if a partition field id has been assigned since.
 
         Raises:
-            CommitConflictError: the last partition field id is another one.
+            CommitConflictError: the last partition field id has changed.
         """
         _compare(metadata, "last partition field id", self.last_assigned_partition_id, lambda table: table.last_partition_id)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertDefaultSpecId:
-    """A requirement that the default partition spec is still this one."""
+    """A requirement that the default partition spec still has this id."""
 
     default_spec_id: int
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if another partition spec is the default one.
+        """Raise an error if the default partition spec has changed.
 
         Raises:
-            CommitConflictError: the default partition spec is another one.
+            CommitConflictError: the default partition spec has a different id.
         """
         _compare(metadata, "default partition spec", self.default_spec_id, lambda table: table.default_spec_id)
 
 
 @dataclass(frozen=True, slots=True)
 class AssertDefaultSortOrderId:
-    """A requirement that the default sort order is still this one."""
+    """A requirement that the default sort order still has this id."""
 
     default_sort_order_id: int
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if another sort order is the default one.
+        """Raise an error if the default sort order has changed.
 
         Raises:
-            CommitConflictError: the default sort order is another one.
+            CommitConflictError: the default sort order has a different id.
         """
         _compare(metadata, "default sort order", self.default_sort_order_id, lambda table: table.default_sort_order_id)
 
@@ -166,10 +166,10 @@ def check_requirements(requirements: Iterable[Requirement], metadata: TableMetad
 
     Args:
         requirements: The requirements.
-        metadata: The newest version; None where there is no table.
+        metadata: The newest version; None if the table does not exist.
 
     Raises:
-        CommitConflictError: a requirement is not met; names the first one.
+        CommitConflictError: a requirement is not met; the error names the first one.
     """
     for requirement in requirements:
         requirement.check(metadata)
@@ -231,14 +231,14 @@ def requirement_from_json(value: object, path: str = "$") -> Requirement:
 
     Raises:
         MetadataFormatError: every problem, with its JSON path below `path`.
-        UnsupportedFeatureError: the type is unknown; lists the known ones.
+        UnsupportedFeatureError: the type is unknown; the error lists the known types.
     """
     requirement: Requirement = named_from_json(value, path, "type", REQUIREMENT_FORMS, "the requirement")
     return requirement
 
 
 def _number(kind: type, key: str) -> JsonForm:
-    """Return the form of a requirement on one id, whose key is the field's name with hyphens."""
+    """Return the JSON form of a requirement on one id. Its key is the name of the attribute with hyphens."""
     attribute = key.replace("-", "_")
     return JsonForm(kind, (Key(key, an_int),), lambda value, _: kind(value[key]), lambda assertion: {key: getattr(assertion, attribute)})
 

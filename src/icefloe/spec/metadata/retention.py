@@ -1,6 +1,6 @@
-"""The retention policy: which branches, tags and snapshots of a table expire, and which a reference still needs.
+"""The retention policy: selects the branches, tags and snapshots of a table that expire.
 
-This module only selects: the commit is `commit/snapshot_expiry.py`, and the files that become unreachable are in `icefloe.operations.expiry.file_cleanup`.
+`commit/snapshot_expiry.py` commits the removal, and `icefloe.operations.expiry.file_cleanup` deletes the files that become unreachable.
 Spec: Snapshot Retention Policy; Snapshot References.
 """
 
@@ -16,14 +16,14 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The arguments of an expiry, beside the table's properties and the settings of its references.
+    """The arguments of an expiry. The table's properties and the settings of its references apply too.
 
     Attributes:
-        older_than_ms: Snapshots before this time expire, in milliseconds since 1970-01-01 UTC; replaces `history.expire.max-snapshot-age-ms`. A branch with
-            settings of its own keeps to these.
-        retain_last: Number of snapshots to keep per branch; replaces `history.expire.min-snapshots-to-keep`. A branch with settings of its own keeps to these.
-        snapshot_ids: Snapshots that expire regardless of their age, unless a reference names them.
-        by_policy: False expires only `snapshot_ids`, and no reference.
+        older_than_ms: Snapshots before this time expire, in milliseconds since 1970-01-01 UTC; replaces `history.expire.max-snapshot-age-ms`. A branch's own
+            setting has precedence.
+        retain_last: Number of snapshots to keep for each branch; replaces `history.expire.min-snapshots-to-keep`. A branch's own setting has precedence.
+        snapshot_ids: Snapshots that expire regardless of their age. It is an error if a kept reference refers to one of them.
+        by_policy: Whether the retention policy applies. If False, only `snapshot_ids` expire, and no references.
     """
 
     older_than_ms: int | None = None
@@ -34,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """The expired names of branches and tags, and ids of snapshots in the order of the metadata."""
+    """What expires: the names of branches and tags, and the ids of snapshots in the order of the metadata."""
 
     refs: tuple[str, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
@@ -46,7 +46,8 @@ class Expired:
 def select_expired(metadata: TableMetadata, retention: Retention, now_ms: int) -> Expired:
     """Select what expires at a time.
 
-    Snapshots that no kept branch leads to and no kept tag names expire by age alone. Ids that are not in the table are ignored: they have expired already.
+    Snapshots that are not in the history of a kept branch, and not those of a kept tag, expire by their age alone. Ids that are not in the table are ignored,
+    because they have expired already.
 
     Args:
         metadata: The table.
@@ -54,7 +55,7 @@ def select_expired(metadata: TableMetadata, retention: Retention, now_ms: int) -
         now_ms: The time, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidInputError: a snapshot id is one that a kept branch or tag names; lists each.
+        InvalidInputError: kept branches or tags refer to snapshots of `snapshot_ids`; the error lists each.
         InvalidPropertyError: a property of the retention policy has an invalid value.
     """
     refs = _retained_refs(metadata, now_ms) if retention.by_policy else metadata.refs
@@ -115,7 +116,7 @@ def _retained_snapshot_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotR
 
 
 def _retained_of_branch(metadata: TableMetadata, ref: SnapshotRef, *, oldest_ms: int, min_count: int, now_ms: int) -> Iterator[int]:
-    """Yield a branch's snapshots from its head to the first that is too old and beyond the number to keep; that one and its ancestors expire."""
+    """Yield the snapshots of a branch to keep: from its head on, until a snapshot is both too old and beyond the number to keep. The rest expires."""
     oldest_ms = oldest_ms if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
     min_count = min_count if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
     for count, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):

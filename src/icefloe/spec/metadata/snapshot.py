@@ -1,6 +1,6 @@
-"""`Snapshot`: the state of a table at one time, by the location of its manifest list.
+"""`Snapshot`: the state of a table at one time, with the location of its manifest list.
 
-The content of the list is in `spec/manifest_list`, the order of snapshots in `table_history.py`. Spec: Snapshots.
+`spec/manifest_list` reads manifest lists; `table_history.py` has the order of snapshots. Spec: Snapshots.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,21 +14,21 @@ from icefloe.notebook import ShownInNotebooks
 from icefloe.spec.metadata.raw_entries import EntryKind
 from icefloe.spec.schema.json_shape import Key, a_long, a_string, an_int, array_of, object_problems, refuse, strings_by_name
 
-# Key of a summary: the snapshot whose changes were cherry-picked. Spec: Appendix F, Other Fields.
+# The summary key with the snapshot whose changes were cherry-picked. Spec: Appendix F, Other Fields.
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
-_LONGEST_COUNT = 19  # digits of a long
-_LONGEST_OPERATION = 20  # letters of a displayed operation, which any writer may have written
+_LONGEST_COUNT = 19  # the greatest number of digits of a long
+_LONGEST_OPERATION = 20  # the greatest length of an operation that is displayed, because writers may write any text
 _KEYS = (
     Key("snapshot-id", a_long),
     Key("parent-snapshot-id", a_long, required=False),
-    # v2 requires it, but Java leaves it out where it is 0: in snapshots made before the table was upgraded from v1.
+    # Version 2 requires it, but Java leaves it out if it is 0, as in snapshots from before an upgrade from version 1.
     Key("sequence-number", a_long, required=False),
     Key("timestamp-ms", a_long),
     Key("manifest-list", a_string, required=False),
     Key("manifests", array_of(a_string), required=False),
     Key("summary", strings_by_name, required=False),
     Key("schema-id", an_int, required=False),
-    # v3 requires it of new snapshots; those from before the upgrade have none.
+    # Version 3 requires it for new snapshots; snapshots from before the upgrade do not have it.
     Key("first-row-id", a_long, required=False),
     Key("added-rows", a_long, required=False),
     Key("key-id", a_string, required=False),
@@ -58,7 +58,7 @@ class Summary(dict[str, str]):
 
     @property
     def operation(self) -> str | None:
-        """The operation, an `Operation` where the format has it; None in v1 snapshots without a summary."""
+        """The operation: an `Operation` if the format defines it, else its text; None in version 1 snapshots without a summary."""
         text = self.get("operation")
         return next((operation for operation in Operation if operation == text), text)
 
@@ -75,7 +75,7 @@ class Snapshot(ShownInNotebooks):
     Attributes:
         snapshot_id: Id of the snapshot.
         timestamp_ms: Time of the commit, in milliseconds since 1970-01-01 UTC.
-        parent_snapshot_id: Snapshot that this one was made from.
+        parent_snapshot_id: Snapshot that this snapshot was based on; None for the first one.
         sequence_number: Number of the commit; 0 in v1.
         manifest_list: Location of the manifest list.
         manifest_paths: Locations of the manifests (key `manifests`), in old v1 tables.
@@ -114,7 +114,7 @@ class Snapshot(ShownInNotebooks):
         return in_one_line(f"Snapshot({self.snapshot_id}: " + ", ".join([operation, *facts.values(), parent]) + ")")
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield the facts that matter most, as names and texts."""
+        """Yield the most important facts for display, as pairs of a name and a text."""
 
         def count(key: str) -> int | None:
             return count_of(self.summary.get(key))
@@ -129,12 +129,12 @@ class Snapshot(ShownInNotebooks):
 
 
 def engine_of(summary: Mapping[str, str]) -> str | None:
-    """Return the engine that a snapshot's summary names, with its version; None if it names none. Spec: Appendix F, Other Fields."""
+    """Return the engine in a snapshot's summary, with its version; None if the summary has none. Spec: Appendix F, Other Fields."""
     return " ".join(summary[key] for key in ("engine-name", "engine-version") if key in summary) or None
 
 
 def count_of(text: str | None) -> int | None:
-    """Return a value of a summary as a count; None if it is missing or is not a valid long, since any writer may have written it."""
+    """Return a summary value as a number; None if it is missing or not a valid long, since writers may write anything."""
     if text is None or not (text.isascii() and text.isdecimal()) or len(text) > _LONGEST_COUNT:
         return None
     return int(text)
@@ -151,7 +151,7 @@ def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     document["timestamp-ms"] = snapshot.timestamp_ms
     if snapshot.summary:
         document["summary"] = dict(snapshot.summary)
-    # The two are exclusive. Spec: Snapshots.
+    # A snapshot has either a manifest list or manifests. Spec: Snapshots.
     if snapshot.manifest_list is not None:
         document["manifest-list"] = snapshot.manifest_list
     elif snapshot.manifest_paths is not None:

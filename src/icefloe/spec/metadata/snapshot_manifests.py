@@ -46,7 +46,7 @@ def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes], tolerance: 
 
 
 def _manifest_from_header(path: str, content: bytes, snapshot_id: int) -> ManifestFile:
-    """Describe a v1 manifest that is known only by its path: its header holds the spec id; its counts stay unknown."""
+    """Describe a version 1 manifest of which only the path is known. The spec id is in its header; its counts stay unknown."""
     spec_id = open_container(content, path).metadata.get("partition-spec-id", b"0")
     return ManifestFile(
         manifest_path=path,
@@ -60,14 +60,14 @@ def _manifest_from_header(path: str, content: bytes, snapshot_id: int) -> Manife
 
 
 def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
-    """Return a schema with every source column of the spec: the current one, or else the newest that has them all."""
+    """Return a schema that has every source column of the spec: the current schema, or else the newest schema that has them all."""
     sources = {source_id for field in metadata.spec_by_id(spec_id).fields for source_id in field.source_ids}
     candidates = [metadata.schema(), *reversed(metadata.schemas)]
     return next((schema for schema in candidates if sources <= set(schema.field_ids)), metadata.schema())
 
 
 def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
-    """Return the type of the partition tuples of a spec's manifests, also where a source column has been dropped since.
+    """Return the type of the partition tuples in manifests of a spec, even if a source column has been dropped since.
 
     Raises:
         MetadataFormatError: two fields of the spec have the same field id, which makes their values ambiguous.
@@ -86,8 +86,8 @@ def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
 def table_partition_type(metadata: TableMetadata) -> StructType:
     """Return every partition field of every spec, by ascending field id: the type of the metadata column `_partition`.
 
-    A field that a later spec renamed has its newest name; where it is void there, it has its earlier type. JAVA: Partitioning.partitionType. Where another
-    field of a later spec has taken the name, the older field's name ends in its field id: a void field loses its name.
+    A field that a later spec renamed has its newest name. A field that is void in a later spec has its earlier type. If another field of a later spec has the
+    same name, the field id is appended to the name of the older field. JAVA: Partitioning.partitionType.
     """
     fields_by_id: dict[int, NestedField] = {}
     void_ids: set[int] = set()

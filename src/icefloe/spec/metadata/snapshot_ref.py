@@ -32,14 +32,14 @@ class SnapshotRefType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRef:
-    """The snapshot that a branch or tag names, and its retention settings. Ages are in milliseconds; only a branch has the first two settings."""
+    """The snapshot that a branch or tag refers to, and its retention settings. Ages are in milliseconds. Tags only have the setting `max_ref_age_ms`."""
 
     snapshot_id: int
     type: str = "branch"
     min_snapshots_to_keep: int | None = None
     max_snapshot_age_ms: int | None = None
     max_ref_age_ms: int | None = None
-    unknown: Mapping[str, Any] = field(default_factory=dict)  # keys this version does not know, kept for the next writer
+    unknown: Mapping[str, Any] = field(default_factory=dict)  # unknown keys, kept for the next writer
 
     def __repr__(self) -> str:
         retention = "".join(f", {name}={getattr(self, name)}" for name in _RETENTION if getattr(self, name) is not None)
@@ -87,7 +87,7 @@ def snapshot_ref_from_json(value: Any, path: str = "$") -> SnapshotRef:
 
 
 def refs_by_snapshot(refs: Mapping[str, SnapshotRef]) -> dict[int, list[tuple[str, SnapshotRef]]]:
-    """Return the branches and tags at each snapshot that has some, ordered by name."""
+    """Return for each snapshot with branches or tags the list of these, ordered by name."""
     refs_by_id: dict[int, list[tuple[str, SnapshotRef]]] = {}
     for name, ref in sorted(refs.items(), key=lambda item: item[0]):
         refs_by_id.setdefault(ref.snapshot_id, []).append((name, ref))

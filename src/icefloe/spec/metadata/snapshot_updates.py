@@ -1,4 +1,4 @@
-"""Updates of a table's history: its snapshots, the branches and tags that name them, the statistics files that belong to them.
+"""Updates of a table's history: its snapshots, and the branches and tags that refer to them.
 
 Other updates are in `layout_updates.py`, `statistics_updates.py` and `table_updates.py`; `metadata_updates.py` applies all updates of a commit.
 Spec: REST catalog, TableUpdate (names and meaning); Snapshots; Snapshot References; Snapshot Row IDs.
@@ -17,7 +17,7 @@ from icefloe.spec.metadata.table_metadata import ROW_LINEAGE_VERSION, TableMetad
 
 @dataclass(frozen=True, slots=True)
 class AddSnapshot:
-    """An update that adds a snapshot without a branch or tag. From v3 on its row ids are the table's next ones, whatever branch it is for."""
+    """An update that adds a snapshot without a branch or tag. From version 3 on, it gets the table's next row ids, for any branch."""
 
     snapshot: Snapshot
 
@@ -39,7 +39,7 @@ class AddSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SetSnapshotRef:
-    """An update that creates or moves a branch or tag. For `main` the snapshot becomes the table's current one and enters the snapshot log."""
+    """An update that creates or moves a branch or tag. If it is `main`, the snapshot becomes the current one, and is added to the snapshot log."""
 
     name: str
     ref: SnapshotRef
@@ -71,9 +71,9 @@ class SetSnapshotRef:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSnapshots:
-    """An update that removes snapshots, the branches and tags that name them, their statistics files, and the part of the snapshot log before them.
+    """An update that removes snapshots, the branches and tags that refer to them, their statistics files, and the snapshot log up to the last of them.
 
-    Ids that are not in the table are ignored. Which snapshots may be removed is decided by the retention policy (`retention.py`), not by this update.
+    Ids that are not in the table are ignored. The retention policy (`retention.py`) determines which snapshots may be removed, not this update.
     """
 
     snapshot_ids: tuple[int, ...]
@@ -106,7 +106,7 @@ class RemoveSnapshotRef:
         if self.name not in metadata.refs:
             return metadata
         changed = metadata.with_changes(now_ms, refs={name: ref for name, ref in metadata.refs.items() if name != self.name})
-        # The log keeps the snapshots that were current so far; it has no entry for "none is current".
+        # The log keeps its entries; it cannot represent that no snapshot is current.
         return changed if self.name != MAIN else replace(changed, current_snapshot_id=None)
 
 
@@ -136,17 +136,17 @@ def _check_new_snapshot(metadata: TableMetadata, snapshot: Snapshot, now_ms: int
 
 
 def has_stale_sequence_number(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return True if the snapshot's sequence number was given before.
+    """Return True if the snapshot's sequence number has been used before, which is not allowed.
 
-    A snapshot without a parent may have such a number: it replaces the table's rows, so that no older file and no older delete is read with its files, and a
-    replacement must not fail because the table it replaces was changed. JAVA: TableMetadata.Builder.addSnapshot. Spec: Sequence Numbers.
+    A snapshot without a parent is allowed to have such a number. It replaces all rows of the table, so that its files are not read together with older files
+    and deletes; and replacing a table must not fail because the table was changed meanwhile. JAVA: TableMetadata.Builder.addSnapshot. Spec: Sequence Numbers.
     """
     is_given = metadata.format_version > 1 and snapshot.sequence_number <= metadata.last_sequence_number
     return is_given and snapshot.parent_snapshot_id is not None
 
 
 def _check_row_ids(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Check the snapshot's row ids against the table's next one. Spec: Snapshot Row IDs."""
+    """Check that the snapshot's first row id is not below the table's next row id. Spec: Snapshot Row IDs."""
     if metadata.format_version < ROW_LINEAGE_VERSION:
         if snapshot.first_row_id is not None:
             raise InvalidInputError(
@@ -169,8 +169,8 @@ def _check_row_ids(metadata: TableMetadata, snapshot: Snapshot) -> None:
 def _next_row_id(metadata: TableMetadata, snapshot: Snapshot) -> int:
     """Return the first row id that is free after the snapshot.
 
-    It counts from the snapshot's own first id. JAVA adds the snapshot's rows to the table's counter, which is the same where the two are equal, and would
-    assign ids twice where the snapshot began later.
+    It is the snapshot's own first row id plus its rows. JAVA adds the rows to the table's counter, which is the same if the two are equal, and would assign ids
+    twice if the snapshot's first row id is higher.
     """
     if snapshot.first_row_id is None or snapshot.added_rows is None:
         return metadata.next_row_id

@@ -1,4 +1,4 @@
-"""Partition transforms and sort keys in SQL, such as `bucket(16, id)` and `days(ts) DESC NULLS LAST`; and sort orders as text.
+"""Parsers of partition transforms and sort keys in SQL, such as `bucket(16, id)` and `days(ts) DESC NULLS LAST`; and the text of sort orders.
 
 Spec: Partition Transforms; Sorting.
 """
@@ -13,7 +13,7 @@ from icefloe.spec.partitioning.transforms import parse_transform
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.sql_tokens import Tokens
 
-# The specification's names of transforms by Spark's names; both are accepted.
+# For each of Spark's names of transforms, the name in the specification. Both are accepted.
 FROM_SPARK = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}
 
 
@@ -40,7 +40,7 @@ class SortKey:
 
 
 def transform_call(tokens: Tokens) -> TransformCall:
-    """Read a column, or a transform of one with its number before or after the column. Raises `InvalidPartitionSpecError` for other arguments."""
+    """Read a column, or a transform of a column, whose number may be before or after the column. Raises `InvalidPartitionSpecError` for other arguments."""
     start = tokens.position
     name = tokens.dotted_name()
     if not tokens.take("("):
@@ -63,7 +63,7 @@ def transform_call(tokens: Tokens) -> TransformCall:
 
 
 def sort_keys(tokens: Tokens) -> tuple[SortKey, ...]:
-    """Read sort keys separated by commas, in parentheses or not."""
+    """Read sort keys separated by commas, with or without parentheses around them."""
     in_brackets = tokens.take("(")
     keys = [_sort_key(tokens)]
     while tokens.take(","):

@@ -1,6 +1,6 @@
-"""`StatisticsFile` and `PartitionStatisticsFile`: files with statistics of a snapshot beyond those in its manifests. A reader may ignore them.
+"""`StatisticsFile` and `PartitionStatisticsFile`: records in table metadata of files with further statistics of a snapshot, which readers may ignore.
 
-Their content is not read here: a statistics file is a Puffin file (`spec/puffin`), a partition statistics file a data file with rows.
+The files themselves are read elsewhere: a statistics file is a Puffin file (`spec/puffin`), a partition statistics file is a data file with rows.
 Spec: Table Statistics; Partition Statistics.
 """
 
@@ -31,11 +31,11 @@ _PARTITION_FILE_KEYS = (Key("snapshot-id", a_long), Key("statistics-path", a_str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsBlob:
-    """The metadata of one blob of a statistics file: the part of the Puffin file's own blob metadata that needs no offset.
+    """The metadata of one blob of a statistics file, as in the footer of the Puffin file, without the position of the blob.
 
     Attributes:
         type: Type of the blob.
-        snapshot_id: Snapshot that the statistic was computed from, possibly older than the file's.
+        snapshot_id: Snapshot that the statistic was computed from; it may be older than the snapshot of the file.
         sequence_number: Sequence number of that snapshot.
         fields: Ids of the columns that the statistic was computed from, in order.
         properties: Further properties of the blob.
@@ -50,7 +50,7 @@ class StatisticsBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsFile:
-    """A Puffin file of statistics of one snapshot. Its footer size is that of the whole footer; `key_metadata` is base64 text."""
+    """A Puffin file with statistics of one snapshot. `file_footer_size_in_bytes` is the size of the whole footer; `key_metadata` is base64 text."""
 
     snapshot_id: int
     statistics_path: str

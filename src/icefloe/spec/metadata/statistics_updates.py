@@ -1,4 +1,4 @@
-"""Updates of a table's statistics files: a snapshot has at most one of each kind.
+"""Updates of a table's statistics files and partition statistics files. A snapshot has at most one file of each kind.
 
 Other updates are in `table_updates.py`, `layout_updates.py` and `snapshot_updates.py`; `metadata_updates.py` applies all updates of a commit.
 Spec: REST catalog, TableUpdate (names and meaning); Table Statistics; Partition Statistics.
@@ -13,7 +13,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class SetStatistics:
-    """An update that sets the statistics file of a snapshot, and replaces the one that it has."""
+    """An update that sets or replaces the statistics file of a snapshot."""
 
     file: StatisticsFile
 
@@ -41,7 +41,7 @@ class RemoveStatistics:
 
 @dataclass(frozen=True, slots=True)
 class SetPartitionStatistics:
-    """An update that sets the partition statistics file of a snapshot, and replaces the one that it has."""
+    """An update that sets or replaces the partition statistics file of a snapshot."""
 
     file: PartitionStatisticsFile
 

@@ -48,15 +48,15 @@ class Lineage(Protocol):
         ...
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot, or None where the table does not have it."""
+        """Return the snapshot with this id, or None if the table does not have it."""
         ...
 
 
 def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
-    """Yield the snapshot, its parent, its parent's parent and so on, as far as they are in the table."""
+    """Yield the snapshot and its ancestors, newest first, as far as they are in the table."""
     seen: set[int] = set()
     while snapshot_id is not None and snapshot_id not in seen:
-        seen.add(snapshot_id)  # parents in the metadata of a faulty writer may form a circle
+        seen.add(snapshot_id)  # stops at a repeated snapshot: parents written by a faulty writer may form a circle
         snapshot = metadata.snapshot_by_id(snapshot_id)
         if snapshot is None:
             return
@@ -83,11 +83,11 @@ def snapshots_between(metadata: Lineage, start: int | None, end: int | None) -> 
 
     Args:
         metadata: The table.
-        start: Exclusive start; None returns all ancestors of `end`. It may have expired itself: its child names it.
+        start: Exclusive start; None for all ancestors of `end`. It may have expired, as long as its child exists.
         end: Inclusive end.
 
     Returns:
-        The snapshots, or None where `start` is no ancestor of `end`.
+        The snapshots; None if `start` is not an ancestor of `end`.
     """
     snapshots: list[Snapshot] = []
     for snapshot in ancestors(metadata, end):
@@ -100,7 +100,7 @@ def snapshots_between(metadata: Lineage, start: int | None, end: int | None) -> 
 def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[Schema]:
     """Return the schemas that the live files of a snapshot may have been written with: its own and its ancestors'.
 
-    Returns every schema where ancestors have expired, where a snapshot has no schema id, or where changes were cherry-picked from other snapshots.
+    If ancestors have expired, if a snapshot has no schema id, or if changes were cherry-picked from other snapshots, every schema of the table is returned.
     """
     lineage = [] if snapshot is None else list(ancestors(metadata, snapshot.snapshot_id))
     is_complete = not lineage or lineage[-1].parent_snapshot_id is None
@@ -111,7 +111,7 @@ def schemas_of_files(metadata: Lineage, snapshot: Snapshot | None) -> Sequence[S
 
 
 def snapshot_as_of(metadata: Lineage, timestamp_ms: int) -> Snapshot | None:
-    """Return the snapshot that was current at a time; None before the first one, or where the snapshot has expired.
+    """Return the snapshot that was current at a time; None if there was none yet, or if it has expired.
 
     The snapshot log is used instead of the parents, because a rollback makes an older snapshot current again. Spec: Point in Time Reads.
     """

@@ -1,7 +1,7 @@
 """`TableMetadata`: the whole content of a table's metadata file, as one immutable value.
 
-`metadata_reader.py` parses its JSON, `metadata_writer.py` writes it, `metadata_updates.py` changes it; its rules are in `invariants.py`, a new table's in
-`new_table.py`. Nothing here opens a file: the content of a snapshot is behind the location of its manifest list. Spec: Table Metadata Fields.
+`metadata_reader.py` parses its JSON, `metadata_writer.py` writes it, `metadata_updates.py` changes it, `invariants.py` has its rules, and `new_table.py`
+creates that of a new table. A snapshot contains only the location of its manifest list, which is read elsewhere. Spec: Table Metadata Fields.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ from icefloe.spec.schema.schema import Schema
 
 T = TypeVar("T")
 
-ROW_LINEAGE_VERSION = 3  # from this format version on, rows have ids. Spec: Row Lineage
+ROW_LINEAGE_VERSION = 3  # the format version from which on rows have row ids. Spec: Row Lineage
 
-# The lists of `TableMetadata`, by the names of its fields.
+# The kind of each list of `TableMetadata`, by the name of the field.
 LISTS: dict[str, EntryKind[Any]] = {
     "schemas": SCHEMAS,
     "partition_specs": PARTITION_SPECS,
@@ -43,16 +43,16 @@ LISTS: dict[str, EntryKind[Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMetadata:
-    """One version of a table. Times are milliseconds since 1970-01-01 UTC; ids are unique within their list.
+    """The metadata of one version of a table. Times are in milliseconds since 1970-01-01 UTC; ids are unique within their list.
 
-    The lists are sequences of the values they are named after. The constructor converts plain sequences; lists read from a file are decoded entry by entry at
-    first use (`raw_entries.py`), which raises `MetadataFormatError` where the entry is invalid.
+    Lists are `RawEntries`. The constructor converts plain sequences. Entries of lists that were read from a file are decoded at first use (`raw_entries.py`),
+    which raises `MetadataFormatError` if an entry is invalid.
     """
 
     format_version: int
-    table_uuid: str | None  # None only in a v1 table whose writer assigned none
+    table_uuid: str | None  # None only in a version 1 table whose writer did not assign a uuid
     location: str
-    last_sequence_number: int  # the highest assigned so far; 0 in v1
+    last_sequence_number: int  # the highest sequence number assigned so far; 0 in version 1
     last_updated_ms: int
     last_column_id: int
     schemas: RawEntries[Schema]
@@ -70,9 +70,9 @@ class TableMetadata:
     refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
     statistics: RawEntries[StatisticsFile] = field(default_factory=lambda: RawEntries(STATISTICS, ()))
     partition_statistics: RawEntries[PartitionStatisticsFile] = field(default_factory=lambda: RawEntries(PARTITION_STATISTICS, ()))
-    next_row_id: int = 0  # the first row id that no row has yet; 0 before v3
+    next_row_id: int = 0  # the next row id to assign; 0 before version 3
     encryption_keys: RawEntries[EncryptedKey] = field(default_factory=lambda: RawEntries(ENCRYPTION_KEYS, ()))
-    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # top-level keys this version does not know, kept for the next writer
+    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # unknown top-level keys, kept for the next writer
 
     def __post_init__(self) -> None:
         for name, kind in LISTS.items():
@@ -81,7 +81,7 @@ class TableMetadata:
                 object.__setattr__(self, name, RawEntries.of(kind, entries))
 
     def for_caller(self) -> "TableMetadata":
-        """Return the metadata with dictionaries of its own: those of properties and references, and those in entries of its lists."""
+        """Return a copy that shares no mutable values with this metadata: dictionaries of properties and references, and decoded entries of lists."""
         return replace(
             self,
             properties=dict(self.properties),
@@ -124,16 +124,16 @@ class TableMetadata:
         return {spec.spec_id: spec for spec in self.partition_specs}
 
     def snapshot_by_id(self, snapshot_id: int) -> Snapshot | None:
-        """Return the snapshot, or None where it never existed or has expired."""
+        """Return the snapshot with this id; None if it never existed or has expired."""
         return self.snapshots.get(snapshot_id)
 
     def snapshot_by_name(self, name: str) -> Snapshot | None:
-        """Return the snapshot that a branch or tag names, or None where there is no such name."""
+        """Return the snapshot that a branch or tag refers to; None if there is no such branch or tag."""
         ref = self.refs.get(name)
         return None if ref is None else self.snapshots.get(ref.snapshot_id)
 
     def current_snapshot(self) -> Snapshot | None:
-        """Return the head of `main`; None in a table without one."""
+        """Return the current snapshot, the head of `main`; None if the table has none."""
         return None if self.current_snapshot_id is None else self.snapshots.get(self.current_snapshot_id)
 
     def encryption_key(self, key_id: str) -> EncryptedKey | None:
@@ -141,15 +141,15 @@ class TableMetadata:
         return next((key for key in self.encryption_keys if key.key_id == key_id), None)
 
     def with_changes(self, now_ms: int, **changes: object) -> "TableMetadata":
-        """Return the metadata with these fields changed at this time. A writer whose clock is behind never decreases `last_updated_ms`."""
+        """Return the metadata with changed fields and the time `now_ms` as `last_updated_ms`, which never decreases, even if the writer's clock is behind."""
         return replace(self, last_updated_ms=max(now_ms, self.last_updated_ms), **changes)  # type: ignore[arg-type]
 
     @property
     def next_sequence_number(self) -> int:
-        """Return the sequence number of the next snapshot; 0 in v1, which has none.
+        """Return the sequence number of the next snapshot; 0 in version 1, which has no sequence numbers.
 
         Raises:
-            MetadataFormatError: The last sequence number is the highest of its 64 bits, so that no snapshot can be added.
+            MetadataFormatError: The last sequence number is the greatest 64-bit number, so that no snapshot can be added.
 
         Spec: Sequence Numbers.
         """

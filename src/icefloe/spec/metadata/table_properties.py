@@ -1,8 +1,8 @@
-"""Every table property that Icefloe acts on, with name, default and allowed values.
+"""Every table property that has an effect in Icefloe, with name, default and allowed values.
 
-The kinds of their values are in `property_kinds.py`; properties known to Java that Icefloe does not act on are in `unused_properties.py`.
+`property_kinds.py` has the kinds of values; `unused_properties.py` has properties of Java that have no effect in Icefloe.
 
-Read one with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Spec: Table Metadata Fields (`properties`). The names are those
+Read a property with `TARGET_FILE_SIZE_BYTES.read(metadata.properties)`. Spec: Table Metadata Fields (`properties`). The names are those
 of the table properties in the format's documentation.
 """
 
@@ -37,7 +37,7 @@ def _metrics_mode(text: str) -> str:
 
 _METRICS_MODES = "none, counts, full or truncate(n) with n of at least 1"
 
-# Commits. How long the waits between retries are is decided by `icefloe.operations.retry_waits`.
+# Commits. `icefloe.operations.retry_waits` computes the waits between retries.
 COMMIT_NUM_RETRIES = number("commit.retry.num-retries", 4, 0, "retries", "How often a commit is retried after other writers won the race.")
 COMMIT_MIN_WAIT_MS = number(
     "commit.retry.min-wait-ms",
@@ -95,7 +95,7 @@ DISTRIBUTION_MODE = choice(
     "range",
     meaning="How Spark distributes rows to tasks before it writes them: as they are, by partition, or by ranges of the sort order.",
 )
-# For DELETE, UPDATE and MERGE in place of the property above; None: the property above applies.
+# The distribution modes of DELETE, UPDATE and MERGE; if one is None, the property above applies.
 DELETE_DISTRIBUTION_MODE: Property[str | None] = optional(
     "write.delete.distribution-mode",
     DISTRIBUTION_MODE,
@@ -111,7 +111,7 @@ MERGE_DISTRIBUTION_MODE: Property[str | None] = optional(
     DISTRIBUTION_MODE,
     "How Spark distributes the rows of MERGE; `write.distribution-mode` where it is not set.",
 )
-# For engines that write in many tasks. Without fan-out, rows reach a task's writer sorted by partition, so that a task has one open file at a time.
+# For engines that write in many tasks. Without fan-out, the rows of a task are sorted by partition, so that the task has one open file at a time.
 FANOUT_ENABLED = flag(
     "write.spark.fanout.enabled",
     "Whether a task keeps a file open for each partition. With `false` its rows are sorted by partition first, and one file is open at a time.",
@@ -206,7 +206,7 @@ ORC_BLOOM_FILTER_FPP = Property(
     "write.orc.bloom.filter.fpp", 0.05, _probability, "a number between 0 and 1", "Probability of a false positive of these bloom filters."
 )
 
-# Properties of Parquet delete files, by the properties of data files that apply where these are not set. JAVA: TableProperties.DELETE_*.
+# For properties of Parquet data files, the property of delete files that replaces it if it is set. JAVA: TableProperties.DELETE_*.
 DELETE_FILE_PROPERTIES: Mapping[str, Property[Any]] = {
     of_data_files.name: Property(
         "write.delete." + of_data_files.name.removeprefix("write."),
@@ -258,7 +258,7 @@ METADATA_PREVIOUS_VERSIONS_MAX = number(
 METADATA_DELETE_AFTER_COMMIT = flag(
     "write.metadata.delete-after-commit.enabled", "Whether metadata files that leave the log are deleted.", default=False
 )
-# `gzip` is the name the format's properties use for Avro's `deflate`.
+# In table properties, `gzip` is the name of Avro's codec `deflate`.
 AVRO_CODEC = choice(
     "write.avro.compression-codec",
     "gzip",
@@ -276,7 +276,7 @@ NAME_MAPPING: Property[NameMapping | None] = Property(
     "Field ids for the columns of data files that have none, by name.",
 )
 
-# The table's key in a key service. Tables that have one are not written: see `encryption.py`.
+# The id of the table's key in a key service. Tables with this property are not written: see `encryption.py`.
 ENCRYPTION_KEY: Property[str | None] = Property(
     "encryption.key-id", None, str, "the name of a key", "The table's key at a key service. Tables that have one are read-only."
 )
@@ -291,7 +291,8 @@ DELETE_MODE = choice(
 )
 UPDATE_MODE = choice("write.update.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for UPDATE.")
 MERGE_MODE = choice("write.merge.mode", "copy-on-write", "copy-on-write", "merge-on-read", meaning="The same for MERGE and upserts.")
-# The property's own default is `partition`. Java's Spark writes by file where it is not set, as does Icefloe: such deletes leave with their data file.
+# Iceberg's documentation gives `partition` as the default. If it is not set, Java's Spark integration writes one delete file per data file, and so does
+# Icefloe: such deletes are removed together with their data file.
 DELETE_GRANULARITY = choice(
     "write.delete.granularity",
     "file",
@@ -312,7 +313,7 @@ MERGE_ISOLATION_LEVEL = choice(
     "write.merge.isolation-level", "serializable", "serializable", "snapshot", meaning="The same for MERGE and upserts."
 )
 
-# Reads. Where sizes are not set, the engine's own sizes apply.
+# Reads. If sizes are not set, the engine's own sizes apply.
 SPLIT_SIZE: Property[int | None] = Property(
     "read.split.target-size",
     None,
@@ -377,11 +378,11 @@ MIN_SNAPSHOTS_TO_KEEP = number(
 MAX_REF_AGE_MS = number(
     "history.expire.max-ref-age-ms", 2**63 - 1, 1, "milliseconds", "Age from which on branches and tags, but for `main`, may expire."
 )
-# With `false`, files of the table may belong to other tables too.
+# If it is false, files of the table may belong to other tables too, and are not deleted.
 GC_ENABLED = flag(
     "gc.enabled", "`false`: files of the table may belong to other tables, so that expiry and purge delete none.", default=True
 )
-# What a catalog in a Hive metastore does with the table.
+# Properties for catalogs in a Hive metastore.
 HIVE_ENGINE_ENABLED = flag(
     "engine.hive.enabled", "Whether Hive itself can read a table whose catalog is in a Hive metastore.", default=False
 )
@@ -391,7 +392,7 @@ HIVE_LOCK_ENABLED = flag(
     default=True,
 )
 
-# An argument at the creation of a table; never kept among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
+# An argument for creating or upgrading a table; it is never stored among its properties. JAVA: TableProperties.RESERVED_PROPERTIES.
 FORMAT_VERSION = number(
     "format-version",
     2,
@@ -399,7 +400,7 @@ FORMAT_VERSION = number(
     "version",
     "Version of the format. It is given when a table is created or upgraded, and is not kept among the properties.",
 )
-# Names of values that metadata holds under other keys; some writers list them among the properties.
+# Names of values that are stored under other keys of the metadata. Some writers list them among the properties.
 DERIVED = frozenset(
     {
         "uuid",
@@ -418,18 +419,18 @@ ALL: tuple[Property[object], ...] = (
     *DELETE_FILE_PROPERTIES.values(),
     *maintenance_properties.ALL,
 )
-# Properties of PyIceberg without effect here, which are similar to others.
+# Properties of PyIceberg that have no effect in Icefloe, and whose names could be mistaken for misspelt known ones.
 _OF_PYICEBERG = ("write.parquet.row-group-limit", "write.py-location-provider.impl")
 KNOWN_NAMES = frozenset((*(known.name for known in ALL), *UNUSED_PROPERTIES, *UNUSED_PREFIXES, *DERIVED, *_OF_PYICEBERG))
 
 
 def without_derived(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without those that metadata holds under other keys, as a list of another table's properties may contain."""
+    """Return the properties without values that the metadata stores under other keys, which the listed properties of another table may contain."""
     return {name: text for name, text in properties.items() if name not in DERIVED}
 
 
 def column_metrics_modes(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the metrics mode of every column that has its own, by the column's dotted name.
+    """Return the metrics modes that are set for single columns, by the column's dotted name.
 
     Raises:
         InvalidPropertyError: a mode is invalid.
@@ -446,7 +447,7 @@ def bloom_filter_columns(properties: Mapping[str, str]) -> dict[str, tuple[float
     """Return the columns that get a bloom filter in Parquet, by dotted name.
 
     Returns:
-        By column, the probability of a false positive and the number of distinct values, None where it is not set.
+        For each column the probability of false positives, and the number of distinct values or None if it is not set.
 
     Raises:
         InvalidPropertyError: a property of a bloom filter is invalid.
@@ -460,10 +461,10 @@ def bloom_filter_columns(properties: Mapping[str, str]) -> dict[str, tuple[float
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Check the values of every property that Icefloe acts on, and the names of all.
+    """Check the values of every property that has an effect in Icefloe, and the names of all properties.
 
     Raises:
-        InvalidPropertyError: properties have invalid values, and all are listed; or names seem misspelt, or are unknown ones of maintenance.
+        InvalidPropertyError: properties have invalid values, all of which are listed; names seem misspelt; or names with the prefix `maintenance.` are unknown.
     """
     maintenance_properties.refuse_unknown(properties)
     misspelt = {name: similar for name in properties if (similar := similar_name(name, KNOWN_NAMES)) is not None}

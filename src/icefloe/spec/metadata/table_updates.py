@@ -20,7 +20,7 @@ FIRST_VERSION_OF_KEYS = 3  # Spec: Appendix E, Version 3, Encryption changes
 
 @dataclass(frozen=True, slots=True)
 class AssignUUID:
-    """An update that sets the identity of a table."""
+    """An update that sets the uuid of a table that has none."""
 
     uuid: str
 
@@ -37,7 +37,7 @@ class AssignUUID:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeFormatVersion:
-    """An update that raises the format version; the same version is no change."""
+    """An update that raises the format version. If the table has the version already, nothing changes."""
 
     format_version: int
 
@@ -53,7 +53,7 @@ class UpgradeFormatVersion:
             raise InvalidInputError(f"a table of format version {metadata.format_version} cannot go back to version {self.format_version}")
         changed = metadata.with_changes(now_ms, format_version=self.format_version)
         if metadata.format_version < ROW_LINEAGE_VERSION <= self.format_version:
-            # No row has an id yet, whatever an earlier writer may have put into a key of that name. Spec: Row Lineage for Upgraded Tables.
+            # No row has a row id yet, even if an earlier writer has written a key of this name. Spec: Row Lineage for Upgraded Tables.
             unknown = {key: raw for key, raw in metadata.unknown.items() if key != "next-row-id"}
             return replace(changed, next_row_id=0, unknown=unknown)
         return changed
@@ -80,7 +80,7 @@ class SetProperties:
         """Return the metadata with the properties.
 
         Raises:
-            InvalidPropertyError: a property that Icefloe acts on has an invalid value.
+            InvalidPropertyError: a property that has an effect in Icefloe has an invalid value.
         """
         table_properties.check_properties(self.updates)
         return metadata.with_changes(now_ms, properties={**metadata.properties, **self.updates})
@@ -101,7 +101,7 @@ class RemoveProperties:
 
 @dataclass(frozen=True, slots=True)
 class AddEncryptionKey:
-    """An update that adds an encryption key; a key that the table has already is no change."""
+    """An update that adds an encryption key. If the table has the key already, nothing changes."""
 
     key: EncryptedKey
 

@@ -1,6 +1,6 @@
-"""Table properties known to Java that Icefloe keeps but does not act on, each with the reason; `table_properties.py` has those that it acts on.
+"""Table properties of Java that Icefloe keeps but that have no effect, each with the reason. `table_properties.py` has those with an effect.
 
-A property that is ignored in silence seems to have an effect. Spec: Table Metadata Fields (`properties`).
+They are listed for warnings, because a silently ignored property would seem to have an effect. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Mapping
@@ -60,9 +60,9 @@ UNUSED_PREFIXES: Mapping[str, str] = {
 
 
 def unused_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the names among the properties that have no effect, each with the reason; for a property of a column only its prefix.
+    """Return the names of the properties that have no effect, each with the reason. For a property of a column, the name is only the prefix.
 
-    These names are logged, and names of columns come from the table's metadata with any length and any letters.
+    The names are logged, and names of columns could have any length and any characters.
     """
     reasons = {name: UNUSED_PROPERTIES[name] for name in properties if name in UNUSED_PROPERTIES}
     return reasons | {prefix: reason for prefix, reason in UNUSED_PREFIXES.items() if any(name.startswith(prefix) for name in properties)}

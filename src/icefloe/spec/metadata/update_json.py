@@ -1,6 +1,6 @@
-"""Updates of metadata as the JSON of a REST catalog's commit, both ways.
+"""Conversion of metadata updates to and from the JSON of a REST catalog's commit.
 
-The effect of each update is beside its value, in `table_updates.py`, `layout_updates.py`, `snapshot_updates.py` and `statistics_updates.py`.
+The updates are defined in `table_updates.py`, `layout_updates.py`, `snapshot_updates.py` and `statistics_updates.py`.
 Spec: REST catalog, TableUpdate.
 """
 
@@ -54,9 +54,9 @@ class JsonForm:
 
     Attributes:
         kind: The class of the value.
-        keys: The keys beside the name of the kind.
-        read: Returns the value of an object, whose keys have been checked, and its JSON path.
-        write: Returns the keys of a value, without the name of the kind.
+        keys: The keys of the JSON object, without the key for the name of the kind.
+        read: Returns the value, given a JSON object whose keys have been checked, and its JSON path.
+        write: Returns the JSON object of a value, without the name of the kind.
     """
 
     kind: type
@@ -75,7 +75,7 @@ def update_from_json(value: object, path: str = "$") -> Update:
 
     Raises:
         MetadataFormatError: every problem, with its JSON path below `path`.
-        UnsupportedFeatureError: the action is unknown; lists the known ones.
+        UnsupportedFeatureError: the action is unknown; the error lists the known actions.
 
     Spec: REST catalog, TableUpdate.
     """
@@ -84,7 +84,7 @@ def update_from_json(value: object, path: str = "$") -> Update:
 
 
 def named_to_json(value: object, name_key: str, forms: Mapping[str, JsonForm]) -> dict[str, Any]:
-    """Return a value as the JSON object that `forms` defines for its class, the name of the kind first."""
+    """Return a value as the JSON object that `forms` defines for its class. The name of the kind is the first key."""
     name = next(name for name, form in forms.items() if form.kind is type(value))
     return {name_key: name, **forms[name].write(value)}
 
@@ -95,13 +95,13 @@ def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str,
     Args:
         value: The parsed JSON.
         path: JSON path of the object.
-        name_key: Key that holds the name of the kind.
+        name_key: Key whose value is the name of the kind.
         forms: The JSON form of each kind, by name.
         what: The object in words, for messages.
 
     Raises:
         MetadataFormatError: every problem, with its JSON path below `path`.
-        UnsupportedFeatureError: the kind is unknown; lists the known ones.
+        UnsupportedFeatureError: the kind is unknown; the error lists the known kinds.
     """
     refuse(list(object_problems(value, path, (Key(name_key, a_string),))), what)
     assert isinstance(value, Mapping)  # noqa: S101  # the line above refused anything else
@@ -117,12 +117,12 @@ def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str,
 
 
 def _single(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
-    """Return the form of a value with one field, which JSON holds as it is."""
+    """Return the form of a value with one attribute, which is stored unchanged in JSON."""
     return JsonForm(kind, (Key(key, check),), lambda value, _: kind(value[key]), lambda update: {key: getattr(update, attribute)})
 
 
 def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
-    """Return the form of a value with one field that is a tuple."""
+    """Return the form of a value with one attribute that is a tuple, which is an array in JSON."""
     return JsonForm(
         kind,
         (Key(key, array_of(check)),),
@@ -132,7 +132,7 @@ def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute
 
 
 def _nested_form(kind: type, key: str, read: Callable[[Any, str], Any], write: Callable[[Any], Any], attribute: str) -> JsonForm:
-    """Return the form of a value with one field that has its own JSON form."""
+    """Return the form of a value with one attribute that has its own JSON form."""
     return JsonForm(
         kind,
         (Key(key, an_object),),
@@ -151,7 +151,7 @@ def _add_schema_json(update: AddSchema) -> dict[str, Any]:
 
 
 def _spec(value: Object, path: str) -> Any:
-    return spec_from_json({"spec-id": 0, **value}, where=path)  # a catalog assigns the id, so that a client need not send one
+    return spec_from_json({"spec-id": 0, **value}, where=path)  # the catalog assigns the id, so clients need not send it
 
 
 def _sort_order(value: Object, path: str) -> Any:
@@ -159,7 +159,7 @@ def _sort_order(value: Object, path: str) -> Any:
 
 
 def _set_snapshot_ref(value: Object, path: str) -> SetSnapshotRef:
-    # Unknown keys belong to the update; the reference must not keep them.
+    # Unknown keys belong to the update, so the reference does not keep them.
     return SetSnapshotRef(value["ref-name"], replace(snapshot_ref_from_json(value, path), unknown={}))
 
 
@@ -179,7 +179,7 @@ def _set_statistics(value: Object, path: str) -> SetStatistics:
 
 
 def _set_statistics_json(update: SetStatistics) -> dict[str, Any]:
-    # The id beside the file is deprecated; older catalogs require it.
+    # The snapshot id next to the file is deprecated, but older catalogs require it.
     return {"snapshot-id": update.file.snapshot_id, "statistics": statistics_file_to_json(update.file)}
 
 
@@ -192,7 +192,7 @@ def _remove_properties(value: Object, path: str) -> RemoveProperties:
 
 
 def _by_either_key(value: Object, path: str, key: str, older_key: str, check: Callable[[Any], str | None]) -> Any:
-    """Return the value of a key that older clients name differently. JAVA: MetadataUpdateParser reads both names."""
+    """Return the value of `key`, or of `older_key`, which older clients send. JAVA: MetadataUpdateParser reads both names."""
     used_key = key if value.get(key) is not None or value.get(older_key) is None else older_key
     refuse(list(object_problems(value, path, (Key(used_key, check),))), "the update")
     return value[used_key]

@@ -1,7 +1,8 @@
-"""Cells of a space-filling curve: each column's values as whole numbers of a few bits, in the order of the values.
+"""Cells of a space-filling curve: the values of each column mapped to integers of a few bits, in the order of the values.
 
-A column is divided at quantiles of a sample of its rows, and evenly between these. So every column divides rows from its first bit on: days beside long
-ids, texts with a common beginning, and columns with a few values far off, which bits of the values themselves do not. Spec: Sorting (the order of floats).
+A column is divided at quantiles of a sample of its rows, and evenly between the quantiles. So the first bits of every column's cells already divide the rows,
+also for days next to long ids, texts with a common prefix, and columns with a few outliers. The bits of the values themselves would not do that. Spec: Sorting
+(the order of floats).
 """
 
 from dataclasses import dataclass, replace
@@ -19,29 +20,30 @@ from icefloe.spec.partitioning.space_filling_curve import MOST_HILBERT_COLUMNS, 
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, UnknownType
 
-# Rows of a sample, and the pieces that it divides a column into.
+# The number of rows of a sample, and the number of pieces into which it divides a column.
 SAMPLE_ROWS = 20_000
 PIECES = 16
-# Bytes of a text that become a number, after those that all texts of the sample begin with; fewer than the 8 of a number, whose first bit is its sign.
+# The greatest number of bytes of a text, after the common prefix of all texts of the sample, that become a number: 7, because the first bit of a 64-bit number
+# is its sign.
 MOST_TEXT_BYTES = 7
-# The longest beginning of a text that is looked at.
+# The number of bytes at the beginning of a text that are compared to find the common prefix.
 MOST_PREFIX_BYTES = 256
 _LARGE = 1 << 62
 _FEW_BITS = 3
-# Each bit of a place has a column of its own.
+# The greatest number of columns: each needs at least one bit of a place on the curve.
 MOST_ZORDER_COLUMNS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class CurveOrder:
-    """An order of rows along a space-filling curve. It is no sort order of the format: files in it are unsorted for other readers.
+    """An order of rows along a space-filling curve. The format has no such sort order, so files in this order count as unsorted for readers.
 
     Attributes:
         name: The curve.
         source_ids: Field ids of the columns.
-        text_bytes: Bytes of a text or binary value that count, after those that all values begin with; at most `MOST_TEXT_BYTES`.
-        most_bytes: Limit of the bytes of a row's place on the curve; None for 8.
-        expected_rows: The number of rows, by which an engine chooses how many it samples.
+        text_bytes: The number of bytes of a text or binary value that are used, after the common prefix of all values; at most `MOST_TEXT_BYTES`.
+        most_bytes: The greatest number of bytes of a row's place on the curve; None for 8.
+        expected_rows: The number of rows, from which an engine computes the size of its sample.
     """
 
     name: CurveName
@@ -52,16 +54,16 @@ class CurveOrder:
 
     @property
     def bits(self) -> int:
-        """Bits of the cells of each column."""
+        """The number of bits of a cell, for each column."""
         return bits_of_column(self.name, len(self.source_ids), self.most_bytes)
 
     def over(self, source_ids: tuple[int, ...]) -> "CurveOrder":
-        """Return the order over some of the columns; along one column every curve is the z-order."""
+        """Return the order over some of the columns. With a single column, every curve is the same, so the result is a z-order."""
         return replace(self, source_ids=source_ids, name=self.name if len(source_ids) > 1 else CurveName.ZORDER)
 
 
 def check_curve(curve: CurveOrder, schema: Schema) -> None:
-    """Refuse columns that have no place on a curve. Raises `InvalidInputError`."""
+    """Raise `InvalidInputError` if a column cannot be ordered along a curve."""
     most = MOST_HILBERT_COLUMNS if curve.name is CurveName.HILBERT else MOST_ZORDER_COLUMNS
     least = 2 if curve.name is CurveName.HILBERT else 1
     if not least <= len(curve.source_ids) <= most:
@@ -82,14 +84,14 @@ def check_curve(curve: CurveOrder, schema: Schema) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CellScale:
-    """The map of one column's values to cells, for every engine. Cell 0 is that of nulls.
+    """The mapping of one column's values to cells, the same for all engines. Nulls have cell 0.
 
     Attributes:
-        prefix: Bytes that all values of the sample begin with; empty for other types.
-        halves: Whether whole numbers are halved, so that their differences fit in 64 bits.
-        points: Numbers at which pieces begin, ascending; the last one is where the last piece ends.
-        firsts: For each point the cell up to which the piece before it extends.
-        lasts: For each point the cell from which the piece after it extends; it differs from `firsts` where many rows have the value.
+        prefix: The bytes that all text or binary values of the sample begin with; empty for other types.
+        halves: Whether integers are halved, so that their differences fit in 64 bits.
+        points: The numbers at which the pieces begin, ascending, and at the end the number at which the last piece ends.
+        firsts: For each point, the cell at which the piece before it ends.
+        lasts: For each point, the cell at which the piece after it begins; it differs from `firsts` if many rows have this value.
     """
 
     prefix: bytes
@@ -100,13 +102,13 @@ class CellScale:
 
     @property
     def factors(self) -> list[float]:
-        """For each piece the cells by unit of the number."""
+        """For each piece, the number of cells per unit of the values' numbers."""
         ends = zip(self.points[1:], self.points[:-1], self.firsts[1:], self.lasts[:-1], strict=True)
         return [(first - last) / (end - start) for end, start, first, last in ends]
 
 
 def in_curve_order(table: Any, curve: CurveOrder, schema: Schema) -> Any:
-    """Return an Arrow table of the schema, stably in the order of a curve."""
+    """Return an Arrow table of the schema, sorted stably along a curve."""
     columns = [source_column(table, field_id, schema) for field_id in curve.source_ids]
     if not table.num_rows or any(column is None for column in columns):
         return table
@@ -120,11 +122,11 @@ def in_curve_order(table: Any, curve: CurveOrder, schema: Schema) -> Any:
 
 
 def cell_scale(sample: Any, bits: int, text_bytes: int) -> CellScale:
-    """Return the scale of a column whose values are distributed as those of a sample, an Arrow array.
+    """Return the scale of a column, computed from a sample of its values.
 
     Args:
-        sample: Values of some rows.
-        bits: Bits of a cell.
+        sample: The values of some rows, an Arrow array.
+        bits: The number of bits of a cell.
         text_bytes: As in `CurveOrder`.
     """
     values = array_of_chunks(sample).drop_null()
@@ -135,7 +137,7 @@ def cell_scale(sample: Any, bits: int, text_bytes: int) -> CellScale:
         return CellScale(prefix, False, (0,), (1,), (1,))
     halves = finite.dtype == np.int64 and int(finite[-1]) - int(finite[0]) >= _LARGE
     quantiles = finite[np.linspace(0, len(finite) - 1, PIECES + 1).astype(np.int64)]
-    # Nulls have a cell of their own if there are more than a few.
+    # Nulls have a cell of their own only if there are more than a few.
     first_cell = 1 if bits > _FEW_BITS else 0
     cells = first_cell + np.arange(PIECES + 1) * ((1 << bits) - 1 - first_cell) // PIECES
     points, starts, counts = np.unique(quantiles >> 1 if halves else quantiles, return_index=True, return_counts=True)
@@ -155,12 +157,12 @@ def cells_of(column: Any, scale: CellScale, text_bytes: int) -> NDArray[np.int64
 
 
 def _numbers(column: Any, prefix: bytes, text_bytes: int) -> NDArray[Any]:
-    """Return values as numbers in their order, int64 or float64; any number for null."""
+    """Return values as numbers (int64 or float64) in the same order; nulls become any number."""
     storage = column.storage if isinstance(column, pa.ExtensionArray) else column
     kind = storage.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         floats = numpy_of(fill_nulls(storage.cast(pa.float64()), 0.0))
-        # Halved, so that no difference overflows.
+        # Halved, so that differences cannot overflow.
         return np.where(np.isnan(floats), np.inf, floats * 0.5)
     if _is_text(kind):
         return _text_numbers(fill_nulls(storage.cast(pa.binary()), b""), prefix, text_bytes)
@@ -171,7 +173,7 @@ def _numbers(column: Any, prefix: bytes, text_bytes: int) -> NDArray[Any]:
 
 
 def _text_numbers(texts: Any, prefix: bytes, text_bytes: int) -> NDArray[np.int64]:
-    """Return the bytes after the prefix as numbers; texts that do not begin with it are below or above all others."""
+    """Return the bytes after the prefix as numbers. Texts without the prefix become numbers below or above all others."""
     used = min(text_bytes, MOST_TEXT_BYTES)
     start = len(prefix)
     padding = scalar_of(bytes(MOST_TEXT_BYTES), pa.binary())
@@ -188,7 +190,7 @@ def _text_numbers(texts: Any, prefix: bytes, text_bytes: int) -> NDArray[np.int6
 
 
 def _common_prefix(values: Any) -> bytes:
-    """Return the bytes that all values begin with; nothing for other types than text and bytes."""
+    """Return the bytes that all values begin with; no bytes for types other than text and binary."""
     storage = values.storage if isinstance(values, pa.ExtensionArray) else values
     if not _is_text(storage.type) or not len(storage):
         return b""

@@ -1,6 +1,6 @@
-"""The 32-bit Murmur3 hash (x86 variant, seed 0) of whole columns, from which `BucketTransform` computes buckets.
+"""The 32-bit Murmur3 hash (x86 variant, seed 0) for whole columns. `BucketTransform` computes buckets from it.
 
-`transforms.py` determines the bytes of a value. Spec: Appendix B, 32-bit Hash Requirements.
+`transforms.py` defines which bytes of a value are hashed. Spec: Appendix B, 32-bit Hash Requirements.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ def hash_bytes(data: bytes) -> int:
 
 
 def hash_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the hash of each row of a matrix of bytes, one value of equal width a row; the same as `hash_bytes` of the row."""
+    """Return the hash of each row of a matrix of bytes, as `hash_bytes` would for the row. Each row is one value."""
     count, width = rows.shape
     whole = width // 4
     state = np.zeros(count, np.uint32)
@@ -40,20 +40,20 @@ def hash_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 
 def hash_longs(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the hash of each number as 8 little-endian bytes, the form of int, long, date, time and timestamp."""
+    """Return the hash of each number, serialized as 8 little-endian bytes. Values of int, long, date, time and timestamp are hashed in this form."""
     return hash_rows(numbers.astype("<i8").view(np.uint8).reshape(-1, 8))
 
 
 def hash_decimals(array: Any) -> NDArray[np.uint32]:
-    """Return the hash of each value of an Arrow decimal128 array over its shortest big-endian two's complement; any number for a null."""
+    """Return the hash of each value of an Arrow decimal128 array, serialized as the shortest big-endian two's complement. Nulls have any hash."""
     _, data = array.buffers()
     start = array.offset * DECIMAL_WIDTH
     words = np.frombuffer(data, np.uint8)[start : start + len(array) * DECIMAL_WIDTH].reshape(-1, DECIMAL_WIDTH)
     sign = np.where(words[:, -1] & 0x80, 0xFF, 0).astype(np.uint8)
-    significant = words != sign[:, None]  # the bytes that differ from the sign extension
+    significant = words != sign[:, None]  # a mask of the bytes that differ from the sign extension
     top = DECIMAL_WIDTH - 1 - np.argmax(significant[:, ::-1], axis=1)
     top = np.where(significant.any(axis=1), top, 0)
-    # One byte more where the highest significant byte would be read with the wrong sign.
+    # One more byte is needed if the highest significant byte would be read with the wrong sign.
     has_wrong_sign = ((words[np.arange(len(words)), top] ^ sign) & 0x80) != 0
     widths = top + 1 + has_wrong_sign
     hashes = np.zeros(len(array), np.uint32)
@@ -64,7 +64,7 @@ def hash_decimals(array: Any) -> NDArray[np.uint32]:
 
 
 def hash_texts(array: Any) -> NDArray[np.uint32]:
-    """Return the hash of each value of an Arrow string or binary array over its bytes; any number for a null.
+    """Return the hash of the bytes of each value of an Arrow string or binary array. Nulls have any hash.
 
     Each distinct value is hashed once.
     """

@@ -1,29 +1,29 @@
-"""The values in folders `name=value` of data files that other programs wrote, in the layout of Hive and Spark or in that of Iceberg.
+"""Reads partition values from folders `name=value` of data files of other programs, in the encoding of Hive and Spark or in that of Iceberg.
 
-`partition_path` of `partition_spec.py` writes the folders of a table's own files. Spec: Partitioning.
+`partition_path` in `partition_spec.py` returns the folders of a table's own files. Spec: Partitioning.
 """
 
 from urllib.parse import unquote, unquote_plus
 
 from icefloe.errors import InvalidInputError
 
-# The folder of null in the layout of Hive and Spark.
+# The text of null in folders of Hive and Spark.
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-# The folder of null in the layout of Iceberg.
+# The text of null in folders of Iceberg.
 _ICEBERG_NULL = "null"
 
 
 def folders_in_path(location: str) -> list[tuple[str, str]]:
-    """Return the names and values of the folders `name=value` above a file, outermost first; values are as they are written.
+    """Return the names and values of the folders `name=value` above a file, outermost first. Values are not decoded.
 
-    Names are decoded as by Hive and Spark: a percent sign and two digits are another character, and a plus sign is a plus sign.
+    Names are decoded as in Hive and Spark: a percent sign with two hex digits is an encoded character, and a plus sign is itself.
     """
     pairs = (part.partition("=") for part in location.split("/")[:-1])
     return [(unquote(name), text) for name, sign, text in pairs if sign]
 
 
 def hive_value(text: str) -> str | None:
-    """Return the value that the text of a folder has in the layout of Hive and Spark; None for null.
+    """Decode the value in a folder's name as Hive and Spark encode it; None for null.
 
     Raises:
         InvalidInputError: Percent signs encode bytes that are not UTF-8.
@@ -35,5 +35,5 @@ def hive_value(text: str) -> str | None:
 
 
 def iceberg_value(text: str) -> str | None:
-    """Return the value that the text of a folder has in the layout of Iceberg; None for null."""
+    """Decode the value in a folder's name as Iceberg encodes it; None for null."""
     return None if text in (_ICEBERG_NULL, HIVE_NULL) else unquote_plus(text)

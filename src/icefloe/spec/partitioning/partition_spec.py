@@ -1,6 +1,6 @@
 """Partition specs: the partition fields of a table, their text and JSON, and the folder of a partition's files.
 
-`transforms.py` computes the values; `sort_order.py` has the order within files. Spec: Partitioning; Appendix C, Partition
+`transforms.py` computes partition values; `sort_order.py` has the order of rows within files. Spec: Partitioning; Appendix C, Partition
 Specs.
 """
 
@@ -32,9 +32,10 @@ FIRST_PARTITION_FIELD_ID = 1000
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One value of the partition tuple: a transform (or its text) of the column `source_id`, with a name and a field id.
+    """A field of the partition tuple: a transform (or its text) of the column `source_id`, with a name and a field id.
 
-    A transform of several columns, `source_ids`, has the others in `further_source_ids`; each is an `UnknownTransform`, because the format defines none yet.
+    If a transform has several source columns, the others are in `further_source_ids`. The format does not define such transforms yet, so each is an
+    `UnknownTransform`.
     """
 
     source_id: int
@@ -49,7 +50,7 @@ class PartitionField:
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """The field ids of every column that the value is computed from, in the transform's order; usually one."""
+        """The field ids of all columns that the value is computed from, in the order of the transform; usually only one."""
         return (self.source_id, *self.further_source_ids)
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ class PartitionSpec:
 
     @property
     def last_assigned_field_id(self) -> int:
-        """The largest partition field id, 999 where there is none."""
+        """The largest partition field id; 999 if the spec has no fields."""
         return max((field.field_id for field in self.fields), default=FIRST_PARTITION_FIELD_ID - 1)
 
     @cached_property
@@ -85,7 +86,7 @@ class PartitionSpec:
         return fields_by_source
 
     def is_equivalent(self, other: "PartitionSpec") -> bool:
-        """Return True if both specs have equal sources, transforms and names in order, whatever the ids.
+        """Return True if both specs have the same fields in the same order: equal sources, transforms and names. Field ids and spec ids may differ.
 
         Spec: Partition Evolution.
         """
@@ -103,7 +104,7 @@ UNPARTITIONED_SPEC = PartitionSpec()
 
 @dataclass(frozen=True)
 class UntypedPartition(NestedField):
-    """The value of an unknown transform, whose type only the manifests contain. It is kept as text, because only its equality matters."""
+    """The value of an unknown transform, whose type is known only from the schemas of manifests. It is kept as text, because it is only tested for equality."""
 
 
 def _identity(field: PartitionField) -> tuple[tuple[int, ...], Transform, str]:
@@ -112,9 +113,9 @@ def _identity(field: PartitionField) -> tuple[tuple[int, ...], Transform, str]:
 
 # ---- text ----
 
-# `bucket(16, id)`, optionally with `as name`; the second group is the list of arguments.
+# A transform such as `bucket(16, id)`, optionally with `as name`. The second group is the list of arguments.
 _CALL = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:as\s+([\w.]+)\s*)?", re.IGNORECASE)
-# Names of functions in Spark SQL, in addition to those of the spec.
+# Names of the transforms in Spark SQL, which are accepted in addition to those of the specification.
 _FUNCTION_NAMES = {"years": "year", "months": "month", "days": "day", "hours": "hour", "date": "day", "date_hour": "hour"}
 _WITHOUT_NUMBER = ("identity", "year", "month", "day", "hour", "void")
 _WITH_NUMBER = ("bucket", "truncate")
@@ -123,7 +124,7 @@ _WITH_NUMBER = ("bucket", "truncate")
 def partition_spec_from_text(schema: Schema, texts: Iterable[str]) -> PartitionSpec:
     """Parse a new spec from texts such as `origin`, `month(time_hour)`, `bucket(16, id)`, `truncate(4, name)` or `day(ts) as day`.
 
-    Field ids count up from 1000. Fields without a name get Java's: `origin`, `time_hour_month`, `id_bucket`, `name_trunc`.
+    Field ids are assigned from 1000. Fields without a name get the name that Java gives them, such as `origin`, `time_hour_month`, `id_bucket` or `name_trunc`.
 
     Raises:
         InvalidPartitionSpecError: A text has another form, or `check_spec` refuses the fields.
@@ -161,7 +162,7 @@ def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField
 
 
 def _arguments(text: str) -> tuple[str, str | None]:
-    """Return the column and the number of `16, id` or `id, 16`."""
+    """Return the column and the number from arguments such as `16, id` or `id, 16`."""
     first, comma, second = (part.strip() for part in text.partition(","))
     if not comma:
         return text, None
@@ -182,15 +183,16 @@ def _unreadable(text: str, why: str) -> InvalidPartitionSpecError:
 
 
 def partition_type(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[Schema] = ()) -> StructType:
-    """Return the struct of the partition tuple: the fields by partition field id, all optional, in spec order.
+    """Return the type of the partition tuple: a struct with the partition field ids, in spec order. All fields are optional.
 
     Args:
         spec: The partition spec.
         schema: The current schema.
-        older_schemas: Where to look for a source column that `schema` has dropped. Where none has it, a void field is an int: its values are all null.
+        older_schemas: Schemas in which a source column is searched that `schema` does not have. If none has it, a void field is an int, because all its values
+            are null.
 
     Raises:
-        InvalidPartitionSpecError: No schema has the source column of an identity or truncate field, so the type of its values is unknown.
+        InvalidPartitionSpecError: No schema has the source column of an identity or truncate field, so that the type of its values is unknown.
     Spec: Partitioning.
     """
     schemas = (schema, *older_schemas)
@@ -221,7 +223,7 @@ def _result_type(field: PartitionField, schemas: Sequence[Schema]) -> PrimitiveT
 def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], older_schemas: Iterable[Schema] = ()) -> str:
     """Return the folder of a partition under the data location, such as `day=2024-01-31/origin=JFK`; empty for a spec without fields.
 
-    Names and values are in URL form encoding and null is `null`, as Java writes them. Readers ignore the path.
+    Names and values are in URL form encoding, and a null is the text `null`, as in Java. Readers do not use the folder.
     """
     return partition_path_of(spec, partition_kinds(spec, schema, older_schemas), values)
 
@@ -232,7 +234,7 @@ def partition_kinds(spec: PartitionSpec, schema: Schema, older_schemas: Iterable
 
 
 def partition_path_of(spec: PartitionSpec, kinds: Sequence[IcebergType], values: Sequence[Any]) -> str:
-    """Return the folder of a partition as `partition_path` does, where `kinds` are those of `partition_kinds`."""
+    """Return the same folder as `partition_path`; `kinds` is the result of `partition_kinds`."""
     return "/".join(
         partition_folder(field, kind, value)
         for field, kind, value in zip(spec.fields, kinds, values, strict=True)
@@ -241,30 +243,30 @@ def partition_path_of(spec: PartitionSpec, kinds: Sequence[IcebergType], values:
 
 
 def partition_folder(field: PartitionField, kind: PrimitiveType, value: Any) -> str:
-    """Return the part of `partition_path` for one field, such as `day=2024-01-31`; `kind` is the type of its values."""
+    """Return the part of `partition_path` for one field, such as `day=2024-01-31`. `kind` is the type of the partition value."""
     return f"{_escape(field.name)}={_escape(field.transform.to_human(kind, value))}"
 
 
 def _escape(text: str) -> str:
     if text.isalnum() and text.isascii():
         return text
-    # Java's form encoding keeps `*` and encodes `~`; Python's form encoding does the reverse.
+    # Java's form encoding keeps `*` and encodes `~`; Python's does the reverse.
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = False, is_new: bool = False) -> None:
-    """Check a spec that is about to be added to a table.
+    """Check a spec before it is added to a table.
 
     Args:
         spec: The partition spec.
         schema: The schema of the table.
         may_be_unknown: Whether unknown transforms are allowed, as in the check of an existing spec against a new schema.
-        is_new: Whether the table is new; its spec may not partition a column twice by one transform or by units of time. An evolution may: `hour(ts)` is
-            added to `day(ts)`.
+        is_new: Whether the table is new. The spec of a new table must not partition a column twice by the same transform, or by several units of time. An
+            evolved spec may: `hour(ts)` can be added to `day(ts)`.
 
     Raises:
-        InvalidPartitionSpecError: A source is unknown, not a primitive or inside a list or map; a transform does not fit it, or is unknown; an id or a name
-            is repeated, or in a new spec a field; a name is that of another column. Every problem is listed.
+        InvalidPartitionSpecError: A source column does not exist, is not primitive, or is inside a list or map; a transform does not fit its column, or is
+            unknown; an id or a name, or in a new spec a field, is repeated; or a name is that of another column. Every problem is listed.
     """
     problems = [*_problems(spec, schema, may_be_unknown), *(_redundant(spec) if is_new else ())]
     if problems:
@@ -272,7 +274,7 @@ def check_spec(spec: PartitionSpec, schema: Schema, *, may_be_unknown: bool = Fa
 
 
 def check_known_transforms(spec: PartitionSpec) -> None:
-    """Check that all transforms of the spec are known, so that files can be added under it.
+    """Check that all transforms of the spec are known, so that files can be written with it.
 
     Raises:
         UnsupportedFeatureError: A transform is unknown.
@@ -310,7 +312,10 @@ def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iter
 
 
 def _redundant(spec: PartitionSpec) -> Iterator[Problem]:
-    """Yield fields that add nothing to a finer unit of time of the same column. JAVA: PartitionSpec.Builder.checkForRedundantPartitions."""
+    """Yield a problem for each field that is redundant, because the same column is partitioned by a finer unit of time.
+
+    JAVA: PartitionSpec.Builder.checkForRedundantPartitions.
+    """
     computed: set[tuple[tuple[int, ...], str]] = set()
     for field in (field for field in spec.fields if not isinstance(field.transform, VoidTransform)):
         key = (field.source_ids, "time" if is_time_transform(field.transform) else str(field.transform))
@@ -340,7 +345,7 @@ def _source_problems(field: PartitionField, source_id: int, schema: Schema) -> I
 
 
 def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
-    """Return for each field above the last of `path` whether it is a struct."""
+    """Return for each field of `path` except the last whether it is a struct."""
     above: list[bool] = []
     fields: Collection[NestedField] = schema.fields
     for name in path[:-1]:
@@ -351,7 +356,7 @@ def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
 
 
 def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> PartitionSpec:
-    """Return the spec with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
+    """Return the spec with source ids of `new_schema`. Source columns are found by name, because the columns of a new table get fresh ids.
 
     Raises:
         InvalidPartitionSpecError: A source column is in only one of the schemas.
@@ -373,7 +378,7 @@ def rebind_spec(spec: PartitionSpec, old_schema: Schema, new_schema: Schema) -> 
 
 
 def fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
-    """Return the fields only, as in v1 metadata and in manifest files.
+    """Return the fields of a spec as JSON, as in version 1 metadata and in manifest files.
 
     Spec: Appendix C, Partition Specs.
     """
@@ -384,7 +389,7 @@ def fields_to_json(spec: PartitionSpec) -> list[dict[str, Any]]:
 
 
 def spec_to_json(spec: PartitionSpec) -> dict[str, Any]:
-    """Return the spec as in v2 metadata.
+    """Return the spec as JSON, as in version 2 metadata.
 
     Spec: Appendix C, Partition Specs.
     """
@@ -395,7 +400,7 @@ def fields_from_json(items: Any, *, spec_id: int = 0, where: str = "fields") -> 
     """Return the spec of a list of fields.
 
     Args:
-        items: The parsed list. A field without an id, as v1 may write it, gets 1000 plus its position.
+        items: The parsed JSON list. A field without an id, which version 1 allows, gets 1000 plus its position.
         spec_id: Id of the spec.
         where: JSON path of the list, for messages.
 

@@ -1,4 +1,4 @@
-"""Sort orders: the order of rows within a table's data files, the sorting of rows by it, and the JSON of orders.
+"""Sort orders: the order of rows within a table's data files, functions that sort rows by it, and the JSON of sort orders.
 
 Spec: Sorting; Appendix C, Sort Orders.
 """
@@ -22,7 +22,7 @@ from icefloe.spec.types import NestedField, PrimitiveType, StructType
 # The order id of unsorted tables; the first sorted order has the next id. Spec: Sorting.
 UNSORTED_ORDER_ID = 0
 FIRST_ORDER_ID = 1
-# For each float type, the integer type of as many bits, and a mask of the bits below the sign.
+# For each float type, the integer type with the same number of bits, and a mask of the bits below the sign bit.
 _BITS: dict[Any, tuple[Any, Any]] = {pa.float32(): (pa.int32(), np.int32(2**31 - 1)), pa.float64(): (pa.int64(), np.int64(2**63 - 1))}
 
 
@@ -55,11 +55,11 @@ class SortField:
     transform: Transform = field(default_factory=IdentityTransform)
     direction: SortDirection = SortDirection.ASC
     null_order: NullOrder | None = None
-    further_source_ids: tuple[int, ...] = ()  # further sources of a transform of several columns
+    further_source_ids: tuple[int, ...] = ()  # the further source columns of a transform with several
 
     @property
     def source_ids(self) -> tuple[int, ...]:
-        """The field ids of every column that the key is computed from, in the transform's order; usually one."""
+        """The field ids of all columns that the key is computed from, in the order of the transform; usually only one."""
         return (self.source_id, *self.further_source_ids)
 
     def __post_init__(self) -> None:
@@ -101,7 +101,7 @@ class SortOrder:
 
     @property
     def is_known(self) -> bool:
-        """Whether rows can be sorted by the order. Rows are written unsorted otherwise, because a sort order is not a requirement. Spec: Sorting."""
+        """Whether all transforms are known, so that rows can be sorted. Otherwise rows are written unsorted, which the specification allows. Spec: Sorting."""
         return not any(isinstance(key.transform, UnknownTransform) for key in self.fields)
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ UNSORTED_SORT_ORDER = SortOrder(order_id=UNSORTED_ORDER_ID)
 
 
 def check_sort_order(order: SortOrder, schema: Schema, *, may_be_unknown: bool = False) -> None:
-    """Check a sort order that is about to be added to a table.
+    """Check a sort order before it is added to a table.
 
     Args:
         order: The sort order.
@@ -123,7 +123,7 @@ def check_sort_order(order: SortOrder, schema: Schema, *, may_be_unknown: bool =
         may_be_unknown: Whether unknown transforms are allowed, as in the check of an existing order against a new schema.
 
     Raises:
-        InvalidInputError: A source is unknown, its type does not fit the transform, or the transform is unknown; every problem is listed.
+        InvalidInputError: A source column does not exist, its type does not fit the transform, or the transform is unknown; every problem is listed.
     """
     problems = list(_problems(order, schema, may_be_unknown))
     if problems:
@@ -156,14 +156,14 @@ def sorted_rows(table: Any, order: SortOrder, schema: Schema) -> Any | None:
 
 
 def sorted_positions(table: Any, order: SortOrder, schema: Schema) -> Any | None:
-    """Return the positions of the rows of an Arrow table of the schema in their order, stably; None as for `sorted_rows`."""
+    """Return the positions of the rows of an Arrow table in sorted order (stable); None in the same cases as `sorted_rows`."""
     keys: dict[str, Any] = {}
     directions: list[tuple[str, str]] = []
     for number, key in enumerate(order.fields):
         column = _sort_key(table, key, schema)
         if column is None:
             return None
-        # Arrow has one option for the nulls of all keys, so a separate key sorts the nulls of each column.
+        # Arrow has one setting for the position of nulls, which applies to all keys. So nulls are sorted by a separate key for each column.
         keys[f"null{number}"] = pc.is_null(column)
         keys[f"value{number}"] = _floats_as_integers(column)
         directions.append((f"null{number}", "descending" if key.null_order is NullOrder.NULLS_FIRST else "ascending"))
@@ -174,7 +174,7 @@ def sorted_positions(table: Any, order: SortOrder, schema: Schema) -> Any | None
 
 
 def _sort_key(table: Any, key: SortField, schema: Schema) -> Any | None:
-    """Return the values of a sort field for each row; None if its column or transform is not known."""
+    """Return the value of a sort field for each row; None if its column does not exist or its transform is unknown."""
     source = source_column(table, key.source_id, schema)
     if source is None or isinstance(key.transform, UnknownTransform) or not key.transform.can_transform(source[1]):
         return None
@@ -184,7 +184,7 @@ def _sort_key(table: Any, key: SortField, schema: Schema) -> Any | None:
 
 
 def source_column(table: Any, field_id: int, schema: Schema) -> tuple[Any, PrimitiveType] | None:
-    """Return a primitive column of an Arrow table of the schema, also of a struct in it, and its type; None if there is none."""
+    """Return a primitive column of an Arrow table, which may be a field of a struct, and its type; None if the schema does not have such a column."""
     path_and_type = _path_to(schema.fields, field_id)
     if path_and_type is None or not isinstance(path_and_type[1], PrimitiveType):
         return None
@@ -194,7 +194,7 @@ def source_column(table: Any, field_id: int, schema: Schema) -> tuple[Any, Primi
 
 
 def _path_to(fields: tuple[NestedField, ...], field_id: int) -> tuple[list[int], Any] | None:
-    """Return the positions from the top-level column down to the field, through structs alone, and its type; None if there is no such field."""
+    """Return the positions of the fields from the top-level column down to the field, and its type; None if it does not exist, or is inside a list or map."""
     for position, column in enumerate(fields):
         if column.field_id == field_id:
             return [position], column.field_type
@@ -206,17 +206,17 @@ def _path_to(fields: tuple[NestedField, ...], field_id: int) -> tuple[list[int],
 
 
 def _floats_as_integers(column: Any) -> Any:
-    """Return floats as integers in the order of the specification: -NaN, -Infinity, ..., -0, 0, ..., Infinity, NaN. Spec: Sorting."""
+    """Return floats as integers that have the order of the specification: -NaN, -Infinity, ..., -0, 0, ..., Infinity, NaN. Spec: Sorting."""
     if column.type not in _BITS:
         return column
     kind, below_sign = _BITS[column.type]
     bits = numpy_of(fill_nulls(column, 0.0)).view(below_sign.dtype)
-    # The bits of negative floats ascend while the floats descend.
+    # For negative floats, greater bits mean a smaller float, so the bits below the sign are inverted.
     return numbers_array(np.where(bits < 0, bits ^ below_sign, bits), kind)
 
 
 def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) -> SortOrder:
-    """Return the order with its sources found by name in `new_schema`, for a table whose columns get fresh ids.
+    """Return the order with source ids of `new_schema`. Source columns are found by name, because the columns of a new table get fresh ids.
 
     Raises:
         InvalidInputError: A source column is in only one of the schemas.
@@ -235,7 +235,7 @@ def rebind_sort_order(order: SortOrder, old_schema: Schema, new_schema: Schema) 
 
 
 def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
-    """Return the order as in table metadata.
+    """Return the order as JSON, as in table metadata.
 
     Spec: Appendix C, Sort Orders.
     """
@@ -252,7 +252,7 @@ def sort_order_to_json(order: SortOrder) -> dict[str, Any]:
 
 
 def sort_order_from_json(value: Any, *, where: str = "sort-order") -> SortOrder:
-    """Return the order of an object with `order-id` and `fields`.
+    """Return the sort order of a JSON object with `order-id` and `fields`.
 
     Args:
         value: The parsed object.

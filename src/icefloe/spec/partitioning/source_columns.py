@@ -1,4 +1,4 @@
-"""Source columns of partition and sort fields: their JSON (`source-id` for one column, `source-ids` for a transform of several), and their promotion.
+"""Source columns of partition and sort fields: their JSON (`source-id` for one column, `source-ids` for several), and the effect of type promotions.
 
 Spec: Appendix C, Partition Specs, Sort Orders; Schema Evolution, on `source-id` and `source-ids`.
 """
@@ -20,7 +20,7 @@ from icefloe.spec.types import DateType, IcebergType, PrimitiveType, UnknownType
 
 
 def sources_to_json(source_ids: Sequence[int]) -> dict[str, Any]:
-    """Return `source-id` for one column, `source-ids` for several."""
+    """Return the JSON key and value of source columns: `source-id` for one column, `source-ids` for several."""
     return {"source-id": source_ids[0]} if len(source_ids) == 1 else {"source-ids": list(source_ids)}
 
 
@@ -28,9 +28,9 @@ def sources_from_json(item: Mapping[str, Any], where: str, problems: list[Proble
     """Return the field ids of the source columns in a field's JSON object.
 
     Args:
-        item: The field's JSON object. A list of one id means the same as `source-id`.
+        item: The field's JSON object. A list `source-ids` with one id means the same as `source-id`.
         where: JSON path of the object.
-        problems: Problems are appended to it; if none is, the result has at least one id.
+        problems: The list to which problems are appended. If there is no problem, the result has at least one id.
     """
     single, several = item.get("source-id"), item.get("source-ids")
     if several is None or (isinstance(several, list) and len(several) < 2 and single is not None):
@@ -44,9 +44,9 @@ def sources_from_json(item: Mapping[str, Any], where: str, problems: list[Proble
 
 
 def transform_of(text: str, source_ids: Sequence[int]) -> Transform:
-    """Return the transform of a text over these columns.
+    """Return the transform with this text and these source columns.
 
-    The supported transforms have one source column, so any text over several, except `void`, is an unknown transform.
+    All supported transforms have one source column, so with several columns every text except `void` is an unknown transform.
 
     Raises:
         InvalidPartitionSpecError: As in `parse_transform`.
@@ -60,10 +60,10 @@ def _is_id(value: object) -> bool:
 
 
 def to_transform(transform: Transform | str) -> Transform:
-    """Return a transform passed as such or as its text, such as `bucket[16]`.
+    """Return a transform that is passed as an object, or as its text, such as `bucket[16]`.
 
     Raises:
-        InvalidPartitionSpecError: The value is neither.
+        InvalidPartitionSpecError: The value is neither a transform nor the text of a transform.
     """
     if isinstance(transform, Transform):
         return transform
@@ -75,16 +75,17 @@ def to_transform(transform: Transform | str) -> Transform:
 
 
 def reason_values_change(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
-    """Return why the partition values of existing rows would change with a promotion, or None: most transforms return the same for the wider type.
+    """Return the reason why a type promotion would change the partition values of existing rows; None if it does not.
 
-    A bucket hash is that of the wider number already, and years, months and days since 1970 are the same for a date and its midnight.
+    Most transforms return the same value for the wider type. Buckets are computed from the wider number in any case, and a date has the same year, month and
+    day as its midnight.
     """
     if isinstance(transform, VoidTransform) or not isinstance(before, PrimitiveType):
         return None
     if not isinstance(after, PrimitiveType) or not transform.can_transform(after):
         return f"which does not work on {after}"
     if isinstance(before, UnknownType):
-        return None  # every value is null, and so is its transform
+        return None  # every value is null, and so is its partition value
     if isinstance(transform, UnknownTransform):
         return "an unknown transform, whose value may change"
     if isinstance(before, DateType) and isinstance(transform, IdentityTransform | BucketTransform):

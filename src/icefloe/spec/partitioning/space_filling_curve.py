@@ -1,7 +1,7 @@
-"""Space-filling curves: the place of a row on a curve through the cells of several columns, so that rows near each other in every column are near on the curve.
+"""Space-filling curves: the place of a row on a curve through the cells of several columns. Rows that are close in every column are close on the curve.
 
-Along the z-order curve (Morton order) the bits of the columns take turns. The Hilbert curve never leaves a cell but to a neighbour of it, so that a stretch of
-it is more compact. `curve_cells.py` computes the cells. Spec: none, only the layout of files depends on it.
+The z-order curve (Morton order) interleaves the bits of the columns. The Hilbert curve moves only to neighbouring cells, so that a section of it is more
+compact. `curve_cells.py` computes the cells. The specification does not define these curves; only the layout of files depends on them.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-# Bits of a place: below the sign of a 64-bit integer, which engines sort by its bits.
+# The number of bits of a place: 63, so that it is a positive 64-bit integer.
 MOST_BITS = 63
-# Most bits of one column; offsets within a column are computed as doubles, which have 53.
+# The greatest number of bits of one column: offsets within a column are computed as doubles, which have 53 bits.
 MOST_COLUMN_BITS = 31
-# The table of the Hilbert curve has `columns * 2 ** (columns - 1)` states with `2 ** columns` cells each.
+# The greatest number of columns of a Hilbert curve, whose table has `columns * 2 ** (columns - 1)` states with `2 ** columns` cells each.
 MOST_HILBERT_COLUMNS = 6
 _MOST_ENTRIES = 4096
 
@@ -30,11 +30,11 @@ class CurveName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HilbertTable:
-    """Steps along the Hilbert curve: `entries[state << width | cells]` is `next_state << width | place`, for `step_bits` bits of each column at once.
+    """A table for computing places on the Hilbert curve in steps: `entries[state << width | cells]` is `next_state << width | place`.
 
     Attributes:
-        step_bits: The bits of each column that one step takes, the highest first.
-        width: Bits of the cells, and of the place, of one step.
+        step_bits: The number of bits of each column in one step; steps begin with the highest bits.
+        width: The number of bits of the cells of one step, and of its part of the place.
         entries: The table. The first state is 0.
     """
 
@@ -44,12 +44,12 @@ class HilbertTable:
 
 
 def bits_of_column(name: CurveName, columns: int, most_bytes: int | None = None) -> int:
-    """Return the bits of each column's cells.
+    """Return the number of bits of the cells of each column.
 
     Args:
         name: The curve.
         columns: The number of columns.
-        most_bytes: Limit of the bytes of a place.
+        most_bytes: The greatest number of bytes of a place; None for 8.
     """
     bits = min(MOST_COLUMN_BITS, MOST_BITS // columns, MOST_BITS if most_bytes is None else max(1, most_bytes * 8 // columns))
     step = hilbert_table(columns).step_bits if name is CurveName.HILBERT else 1
@@ -84,12 +84,13 @@ def curve_places(name: CurveName, cells: Sequence[NDArray[np.int64]], bits: int)
 
 @cache
 def hilbert_table(columns: int) -> HilbertTable:
-    """Return the steps along the Hilbert curve through cells of 2 to `MOST_HILBERT_COLUMNS` columns.
+    """Return the table of the Hilbert curve for 2 to `MOST_HILBERT_COLUMNS` columns.
 
-    A state is the corner at which the curve enters a cell, and the column along which it crosses it. (Hamilton and Rau-Chaplin, Compact Hilbert Indices.)
+    A state consists of the corner at which the curve enters a cell, and the column along which it crosses the cell. (Hamilton and Rau-Chaplin, Compact Hilbert
+    Indices.)
     """
     numbers, waiting = {(0, 0): 0}, [(0, 0)]
-    single: list[list[tuple[int, int]]] = []  # by state and cell, of one bit of each column: the next state, and the place
+    single: list[list[tuple[int, int]]] = []  # for each state and each cell of one bit per column: the next state, and the place
     for corner, column in waiting:
         row = []
         for cell in range(1 << columns):
@@ -110,7 +111,7 @@ def hilbert_table(columns: int) -> HilbertTable:
 
 
 def _entry(single: Sequence[Sequence[tuple[int, int]]], state: int, chunk: int, columns: int, step_bits: int) -> int:
-    """Return one entry of the table, by as many single steps as there are bits. A chunk has the bits of the first column first."""
+    """Return one entry of the table, computed with `step_bits` single steps. `chunk` has the bits of the cells, with those of the first column first."""
     places = 0
     for bit in reversed(range(step_bits)):
         cell = 0

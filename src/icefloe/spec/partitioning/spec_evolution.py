@@ -1,4 +1,4 @@
-"""Partition evolution: adds, removes and renames the fields of a spec, and assigns the field ids of a table's new spec.
+"""Partition evolution: functions that add, remove and rename the fields of a spec, and assign the field ids of a table's new spec.
 
 Files of older specs are not rewritten. Spec: Partition Evolution.
 """
@@ -22,7 +22,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitionField:
-    """A new field; without a name it gets Java's, such as `id_bucket_16`."""
+    """The addition of a field. Without a name, it gets the name that Java gives it, such as `id_bucket_16`."""
 
     source_id: int
     transform: Transform
@@ -50,7 +50,7 @@ SpecChange = AddPartitionField | RemovePartitionField | RenamePartitionField
 def evolve_spec(spec: PartitionSpec, changes: Iterable[SpecChange], schema: Schema, *, format_version: int) -> PartitionSpec:
     """Apply changes to a spec, in order.
 
-    New fields have provisional ids; `assign_spec_field_ids` assigns those of the table.
+    New fields get provisional ids, which `assign_spec_field_ids` replaces by the table's.
 
     Raises:
         InvalidPartitionSpecError: A change violates a rule; the message names the field, the rule and the next step.
@@ -73,7 +73,7 @@ class PartitionSpecUpdate:
         self._original_ids = frozenset(field.field_id for field in spec.fields)
 
     def apply(self, change: SpecChange) -> SpecChange:
-        """Apply one change completely, or not at all, and return it with the name that a new field got.
+        """Apply one change completely, or not at all. Return the change, with the name that a new field got.
 
         Raises:
             InvalidPartitionSpecError: The change violates a rule.
@@ -87,7 +87,7 @@ class PartitionSpecUpdate:
                     self._remove(self._find(change.name))
                 case RenamePartitionField():
                     self._rename(self._find(change.name), change.new_name)
-            # Unknown transforms are allowed until the last change; the table refuses to add a spec that still has one.
+            # Unknown transforms are allowed here, because a later change may remove them; a table refuses to add a spec that still has one.
             check_spec(self.build(), self._schema, may_be_unknown=True)
         except InvalidInputError:
             self._fields, self._removed = before
@@ -119,7 +119,7 @@ class PartitionSpecUpdate:
                     f"partition field {name} cannot be added: {field.name} is {field.transform} of the same column already",
                     next_step=f"keep {field.name}, or rename it with rename_field",
                 )
-            # An earlier change of this update removed the field: it is restored at its old position.
+            # An earlier change of this update removed this field, so it is restored at its old position.
             self._removed -= {field.field_id}
             self._rename(field, change.name or field.name)
             return change.name or field.name
@@ -130,7 +130,10 @@ class PartitionSpecUpdate:
         return name
 
     def _refuse_second_unit_of_time(self, name: str, change: AddPartitionField) -> None:
-        """Refuse two units of time of one column among the added fields. JAVA: BaseUpdatePartitionSpec.checkForRedundantAddedPartitions."""
+        """Refuse an added field if another added field partitions the same column by a unit of time.
+
+        JAVA: BaseUpdatePartitionSpec.checkForRedundantAddedPartitions.
+        """
         for field in self._fields:
             is_added = field.field_id not in self._original_ids and field.source_ids == (change.source_id,)
             if is_added and is_time_transform(field.transform) and is_time_transform(change.transform):
@@ -151,7 +154,7 @@ class PartitionSpecUpdate:
             self._fields[self._fields.index(field)] = replace(field, name=new_name)
 
     def _release_name(self, name: str) -> None:
-        """Make sure that no field has the name; a removed or void field that has it is renamed, as in Java."""
+        """Make a name available for a field: a removed or void field with this name is renamed, as in Java; for any other field an error is raised."""
         for position, field in enumerate(self._fields):
             if field.name != name:
                 continue
@@ -175,7 +178,7 @@ class PartitionSpecUpdate:
 
 
 def _default_name(change: AddPartitionField, schema: Schema) -> str:
-    """Return the name of a field without one, with the number of buckets or the width. JAVA: BaseUpdatePartitionSpec.PartitionNameGenerator."""
+    """Return the name for a new field without a name; it contains the number of buckets or the width. JAVA: BaseUpdatePartitionSpec.PartitionNameGenerator."""
     column = schema.find_column_name(change.source_id) or str(change.source_id)
     match change.transform:
         case IdentityTransform():
@@ -187,10 +190,11 @@ def _default_name(change: AddPartitionField, schema: Schema) -> str:
 
 
 def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int) -> PartitionSpec:
-    """Return the spec with the field ids of the table: the id of the same source and transform in another spec, else counted up from `last_partition_id`.
+    """Return the spec with the field ids of the table: the id of a field with the same source and transform in another spec, else a new id.
 
-    Where several fields of the other specs have the same source and transform, the field with the same id has precedence, then one with the same name: a table
-    of version 1 keeps every removed field as void, so one column may have several. Spec: Partition Evolution.
+    New ids follow `last_partition_id`. If several fields of other specs have the same source and transform, a field with the same id is preferred, then one
+    with the same name. This can happen in version 1, where removed fields are kept as void fields, so that a column may have several of them. Spec: Partition
+    Evolution.
     """
     known_ids: dict[tuple[tuple[int, ...], Transform, int | str | None], int] = {}
     for older in known_specs:
@@ -214,10 +218,10 @@ def assign_field_ids(spec: PartitionSpec, known_specs: Iterable[PartitionSpec], 
 def assign_spec_field_ids(
     spec: PartitionSpec, known_specs: Iterable[PartitionSpec], last_partition_id: int, *, format_version: int
 ) -> PartitionSpec:
-    """Return the spec with the field ids of the table: those of equivalent fields of its other specs, and fresh ones.
+    """Return the spec with the field ids of the table: those of equivalent fields in its other specs, and new ids for other fields.
 
     Raises:
-        InvalidPartitionSpecError: In version 1, a field would replace another one at its position.
+        InvalidPartitionSpecError: The format version is 1, and a field would replace a different field at the same position.
     Spec: Partition Evolution.
     """
     if format_version > 1:

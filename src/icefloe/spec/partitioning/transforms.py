@@ -50,11 +50,11 @@ _TRUNCATED = (IntegerType, LongType, DecimalType, StringType, BinaryType)
 
 @dataclass(frozen=True)
 class Transform(ABC):
-    """A function from a source value to a partition value; null becomes null. `str()` is the text of the spec, such as `bucket[16]`."""
+    """A function from a source value to a partition value. A null stays null. `str()` returns the text in the specification, such as `bucket[16]`."""
 
     # Whether a <= b implies apply(a) <= apply(b).
     preserves_order: ClassVar[bool] = False
-    # Java's suffix of the column's name for a partition field without a name.
+    # The suffix that Java appends to the column's name for a partition field without a name.
     name_suffix: ClassVar[str] = ""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class Transform(ABC):
         return to_human(result_type, value)
 
     def transform(self, source: PrimitiveType) -> Callable[[Any], Any]:
-        """Return the function from a physical value to its partition value: `apply` for one type, as in PyIceberg.
+        """Return the function from a physical value of one type to its partition value, as in PyIceberg.
 
         Args:
             source: The type of the source column.
@@ -89,7 +89,7 @@ class Transform(ABC):
         return partial(self.apply, source)
 
     def to_human_string(self, source: PrimitiveType, value: Any) -> str:
-        """Return a partition value as text: `to_human` by the type of the source column, as in PyIceberg.
+        """Return a partition value as text. It is `to_human` with the type of the source column as argument, as in PyIceberg.
 
         Args:
             source: The type of the source column.
@@ -100,7 +100,7 @@ class Transform(ABC):
 
 @dataclass(frozen=True)
 class IdentityTransform(Transform):
-    """The value itself."""
+    """The transform whose partition value is the source value itself."""
 
     preserves_order: ClassVar[bool] = True
 
@@ -122,7 +122,7 @@ class IdentityTransform(Transform):
 
 @dataclass(frozen=True)
 class VoidTransform(Transform):
-    """Always null; replaces a dropped partition field in a v1 spec."""
+    """The transform whose partition value is always null. It replaces a dropped partition field in a version 1 spec."""
 
     name_suffix: ClassVar[str] = "null"
 
@@ -144,7 +144,7 @@ class VoidTransform(Transform):
 
 @dataclass(frozen=True)
 class BucketTransform(Transform):
-    """The hash of the value, modulo `num_buckets`."""
+    """The transform whose partition value is the hash of the source value, modulo `num_buckets`."""
 
     num_buckets: int
     name_suffix: ClassVar[str] = "bucket"
@@ -166,7 +166,7 @@ class BucketTransform(Transform):
             return None
         if isinstance(kind, NANO_TYPES):
             value //= iso.NANOS_PER_MICRO
-        # Whole numbers of every type are hashed as a long, so that a promoted column keeps its buckets. Spec: Appendix B.
+        # Integers of all types are hashed as longs, so that a promoted column keeps its buckets. Spec: Appendix B.
         data = to_bytes(LongType() if isinstance(kind, _WHOLE_NUMBERS) else kind, value)
         return (hash_bytes(data) & 0x7FFFFFFF) % self.num_buckets
 
@@ -188,7 +188,10 @@ class BucketTransform(Transform):
 
 @dataclass(frozen=True)
 class TruncateTransform(Transform):
-    """Numbers rounded down to a multiple of `width` (of the last digit, for decimals); strings and binary cut to `width` code points or bytes."""
+    """The transform that rounds numbers down to a multiple of `width`, and cuts off strings and binary values after `width` code points or bytes.
+
+    Decimals are rounded down to a multiple of `width` units of the last digit.
+    """
 
     width: int
     preserves_order: ClassVar[bool] = True
@@ -234,10 +237,10 @@ class TruncateTransform(Transform):
         return results.take(encoded.indices)
 
     def wrapped_result(self, kind: PrimitiveType) -> int | None:
-        """Return the one result that breaks the order for an int or long, or None.
+        """Return the only result that breaks the order of an int or long column; None if there is none.
 
-        Below the least multiple of the width that the type has, the subtraction wraps around, as in Java: these least sources get this large
-        result. Code that turns a range of sources into a range of results must handle it separately.
+        For the smallest source values, below the least multiple of the width in the type, the subtraction overflows, as in Java, and gives this large result.
+        Code that turns a range of source values into a range of results must handle it separately.
         """
         if not isinstance(kind, IntegerType | LongType):
             return None
@@ -250,10 +253,10 @@ class TruncateTransform(Transform):
 
 @dataclass(frozen=True)
 class TimeTransform(Transform):
-    """Whole units since 1970, rounded down, also before 1970."""
+    """A transform whose partition value is the number of whole units of time since 1970, rounded down, also before 1970."""
 
     preserves_order: ClassVar[bool] = True
-    # numpy's letter for the unit.
+    # numpy's code of the unit.
     unit: ClassVar[str]
 
     def can_transform(self, kind: IcebergType) -> bool:
@@ -271,7 +274,7 @@ class TimeTransform(Transform):
         return int(self._units(np.array([_floor_to(self.unit, kind, value)], np.int64))[0])
 
     def ordered_result(self, kind: PrimitiveType, value: Any) -> int | None:
-        """Return the partition value where it has the order of the source values, else None."""
+        """Return the partition value if it follows the order of the source values; None if it has overflowed."""
         return self.apply(kind, value)
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
@@ -281,13 +284,13 @@ class TimeTransform(Transform):
         return _mask_nulls(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
 
     def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return years or months of days; days and hours as they are."""
+        """Convert days to years or months for these transforms; return days and hours unchanged."""
         if self.unit in ("D", "h") or not len(numbers):
             return numbers
         first, last = int(numbers.min()), int(numbers.max())
         if last - first >= len(numbers):
             return self._calendar_units(numbers)
-        # A calendar takes 30 ns a day: each day between the first and the last is looked up once.
+        # Calendar arithmetic takes 30 ns per value, so it is done once for each day between the first and the last, and values are looked up.
         return self._calendar_units(np.arange(first, last + 1))[numbers - first]
 
     def _calendar_units(self, days: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -299,7 +302,7 @@ class TimeTransform(Transform):
 
 @dataclass(frozen=True)
 class YearTransform(TimeTransform):
-    """Years since 1970."""
+    """The transform whose partition value is the number of years since 1970."""
 
     unit: ClassVar[str] = "Y"
     name_suffix: ClassVar[str] = "year"
@@ -311,7 +314,7 @@ class YearTransform(TimeTransform):
 
 @dataclass(frozen=True)
 class MonthTransform(TimeTransform):
-    """Months since 1970-01."""
+    """The transform whose partition value is the number of months since 1970-01."""
 
     unit: ClassVar[str] = "M"
     name_suffix: ClassVar[str] = "month"
@@ -323,7 +326,7 @@ class MonthTransform(TimeTransform):
 
 @dataclass(frozen=True)
 class DayTransform(TimeTransform):
-    """Days since 1970-01-01; of type date in metadata."""
+    """The transform whose partition value is the number of days since 1970-01-01, with the type date."""
 
     unit: ClassVar[str] = "D"
     name_suffix: ClassVar[str] = "day"
@@ -337,20 +340,20 @@ class DayTransform(TimeTransform):
         return "null" if value is None else iso.format_date(value)
 
 
-# Hours of the years after 246,953 and before -243,014 have more than 32 bits, and wrap around. A result up to the first of these, or from the second on, may
-# be of such a time, so that it does not bound the times of its partition.
+# Hours of years after 246,953 and before -243,014 overflow 32 bits. A result up to the first of these numbers, or from the second on, may be an overflowed one,
+# so it gives no bounds for the times of its partition.
 WRAPPED_HOURS = ((2**63 - 1) // iso.MICROS_PER_HOUR - 2**32, -(2**63) // iso.MICROS_PER_HOUR + 2**32)
 
 
 @dataclass(frozen=True)
 class HourTransform(TimeTransform):
-    """Hours since 1970-01-01T00."""
+    """The transform whose partition value is the number of hours since 1970-01-01T00."""
 
     unit: ClassVar[str] = "h"
     name_suffix: ClassVar[str] = "hour"
 
     def apply(self, kind: PrimitiveType, value: Any) -> int | None:
-        """Return the partition value of one physical value; beyond 32 bits it wraps around, as in Java."""
+        """Return the partition value of one physical value. It overflows beyond 32 bits, as in Java."""
         hour = super().apply(kind, value)
         return None if hour is None else (hour + 2**31) % 2**32 - 2**31
 
@@ -369,7 +372,10 @@ class HourTransform(TimeTransform):
 
 @dataclass(frozen=True)
 class UnknownTransform(Transform):
-    """A transform of a later version of the format. Its table is read without pruning by this field, and not written. Spec: Partition Transforms."""
+    """A transform that Icefloe does not support, of a later version of the format.
+
+    Tables with it are read without pruning by this field, and not written. Spec: Partition Transforms.
+    """
 
     text: str
 
@@ -403,9 +409,9 @@ _WITH_PARAMETER = re.compile(r"(bucket|truncate)\[(\d+)\]", re.ASCII)
 
 
 def parse_transform(text: str, source_count: int = 1) -> Transform:
-    """Parse the spec's text of a transform, such as `bucket[16]`; any other text is an `UnknownTransform`.
+    """Parse the text of a transform, such as `bucket[16]`. Any unknown text becomes an `UnknownTransform`.
 
-    The format allows transforms of several source columns, and defines none yet: with more than one source every text is unknown.
+    The format allows transforms of several source columns, but does not define any yet, so with more than one source column every text is unknown.
 
     Raises:
         InvalidPartitionSpecError: A bucket count or width is 0, or above 2,147,483,647.
@@ -416,7 +422,9 @@ def parse_transform(text: str, source_count: int = 1) -> Transform:
     name = text.lower()
     match = _WITH_PARAMETER.fullmatch(name)
     if match:
-        number = int(match[2].lstrip("0")[:20] or "0")  # 20 digits are more than any valid number; Python refuses to parse thousands
+        number = int(
+            match[2].lstrip("0")[:20] or "0"
+        )  # Valid numbers have fewer than 20 digits, and Python refuses to parse thousands of digits.
         return BucketTransform(number) if match[1] == "bucket" else TruncateTransform(number)
     return _PLAIN_TRANSFORMS.get(name, UnknownTransform(text))
 
@@ -432,7 +440,7 @@ def _check_parameter(name: str, number: int) -> None:
 
 
 def _plain(array: Any) -> Any:
-    """Return one array without chunks, dictionary or extension type (such as Arrow's uuid)."""
+    """Return the values as one array, without chunks, dictionary encoding or extension type (such as Arrow's uuid)."""
     plain = array_of_chunks(array)
     if isinstance(plain, pa.ExtensionArray):
         plain = plain.storage
@@ -450,7 +458,10 @@ def _whole_numbers(kind: PrimitiveType, array: Any) -> NDArray[np.int64]:
 
 
 def _hashed_numbers(kind: PrimitiveType, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers that are hashed: nanoseconds as microseconds, rounded down, so that both types have one bucket. Spec: Appendix B, note 3."""
+    """Return the numbers that are hashed.
+
+    Nanoseconds are rounded down to microseconds, so that both timestamp types have the same buckets. Spec: Appendix B, note 3.
+    """
     return numbers // iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else numbers
 
 
@@ -462,7 +473,7 @@ def _mask_nulls(results: NDArray[Any], arrow_type: Any, source: Any) -> Any:
 
 
 def _floor_to(unit: str, kind: PrimitiveType, numbers: Any) -> Any:
-    """Return hours of a timestamp for the unit `h`, else days; a date is days already. Works on an int and on an array."""
+    """Convert numbers of a timestamp type to hours for the unit `h`, else to days. Dates are days already. `numbers` is an int or an array."""
     if isinstance(kind, DateType):
         return numbers
     scale = iso.NANOS_PER_MICRO if isinstance(kind, NANO_TYPES) else 1

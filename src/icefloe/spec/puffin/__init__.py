@@ -1,1 +1,1 @@
-"""Puffin files: the container of blobs, deletion vectors and theta sketches. Manifests and tables are not known here."""
+"""Puffin files: the container format of blobs, deletion vectors, and theta sketches. This package does not depend on manifests or tables."""

@@ -1,9 +1,9 @@
-"""Deletion vectors: the set of deleted row positions of one data file, as a value, as the bytes of a blob, and as a whole Puffin file.
+"""Deletion vectors: the set of deleted row positions of one data file, as an object, as the bytes of a blob, and in a whole Puffin file.
 
-Framed bytes are: the length of the bytes between it and the checksum (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the
-CRC-32 of magic bytes and bitmap (4 bytes, big endian). Early writers left the frame out; `detect_framing` recognizes such unframed bitmaps.
-The data file of a vector is determined elsewhere. The library `pyroaring` reads and writes the bitmap itself; it refuses containers that are out of order or
-miscounted, but neither returns where a bitmap ends nor refuses bytes after it, so that the end is found here without trusting any of its sizes.
+A framed vector consists of a length (4 bytes, big endian), the magic bytes, a 64-bit Roaring bitmap (little endian), and the CRC-32 of magic bytes and bitmap
+(4 bytes, big endian). The length is that of magic bytes and bitmap. Early writers left the frame out; `detect_framing` recognizes such unframed bitmaps. The
+library `pyroaring` reads and writes the bitmap itself. It refuses containers that are out of order or have wrong counts, but does not return where a bitmap
+ends, and ignores bytes after it. So this module finds the end, without trusting any size in the bitmap.
 Spec: Puffin file format, `deletion-vector-v1` blob type; Deletion Vectors; RoaringFormatSpec, extension for 64 bits.
 """
 
@@ -25,18 +25,18 @@ from icefloe.spec.puffin.puffin_file import Blob, write_puffin
 from icefloe.spec.puffin.puffin_metadata import BlobMetadata
 
 _COOKIE_WITHOUT_RUNS = 12346
-_COOKIE_WITH_RUNS = 12347  # in the lower 16 bits; the upper 16 hold the number of containers less one
-_NO_OFFSETS_BELOW = 4  # bitmaps with runs and with fewer containers leave the offsets out
+_COOKIE_WITH_RUNS = 12347  # in the lower 16 bits; the upper 16 bits are the number of containers minus one
+_NO_OFFSETS_BELOW = 4  # bitmaps with runs have no offsets if they have fewer containers than this
 _MAX_CONTAINERS = 1 << 16
 _MAX_ARRAY_VALUES = 4096
 _BITSET_BYTES = 8192
-# A key, and the cookie and count of an empty bitmap, which Java writes for each key without positions.
+# The bytes of a key, and of the cookie and count of an empty bitmap, which Java writes for each key without positions.
 _MIN_BITMAP_BYTES = 12
 _KEYS = 1 << 31  # the top bit of a position is 0
 
 
 class InvalidBitmapError(ValueError):
-    """The bytes are not a bitmap. `position` counts from the start of the bitmap."""
+    """The error for bytes that are not a bitmap. `position` is the wrong byte, counted from the start of the bitmap."""
 
     def __init__(self, position: int, what: str) -> None:
         super().__init__(what)
@@ -45,7 +45,7 @@ class InvalidBitmapError(ValueError):
 
 
 def check_bitmap_extent(data: bytes) -> None:
-    """Walk the bitmaps and their containers, which must end where `data` ends.
+    """Check that the bitmaps and their containers end where `data` ends.
 
     Raises:
         InvalidBitmapError: The data is truncated, followed by more bytes, has keys out of order or with the top bit set, or an unknown cookie.
@@ -72,7 +72,7 @@ def check_bitmap_extent(data: bytes) -> None:
 
 
 def _end_of_bitmap(data: bytes, start: int) -> int:
-    """Return the end of a 32-bit bitmap that begins at `start`; it is beyond the data where the last container is truncated."""
+    """Return the end of a 32-bit bitmap that begins at `start`. If the last container is truncated, the end is beyond the data."""
     cookie, count = struct.unpack_from("<HH", data, start)
     if cookie == _COOKIE_WITH_RUNS:
         containers = count + 1
@@ -106,10 +106,10 @@ _LENGTH_BYTES = 4
 _CRC_BYTES = 4
 _BITMAP_START = _LENGTH_BYTES + len(_MAGIC)
 _EMPTY_BITMAP_BYTES = 8
-_MAX_BLOB_BYTES = 2**31 - 1  # other readers load a blob into one Java array
-# The metadata column _pos, which other writers record as the field that a deletion vector was computed for.
+_MAX_BLOB_BYTES = 2**31 - 1  # because other readers load a blob into one Java array
+# The field id that is recorded for the blob, as by other writers: that of the metadata column _pos.
 _ROW_POSITION_FIELD_ID = 2147483645
-# The snapshot is unknown when the file is written, so the spec requires this value for both numbers.
+# The value that the specification requires as snapshot id and sequence number, because the snapshot is unknown when the file is written.
 _UNASSIGNED = -1
 _POSITIONS = 1 << 63
 
@@ -123,7 +123,7 @@ class VectorFraming(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeletionVector:
-    """The positions of the deleted rows of one data file, counted from 0, compressed. It pickles."""
+    """The compressed positions of the deleted rows of one data file, counted from 0. It is picklable."""
 
     bitmap: FrozenBitMap64
 
@@ -133,15 +133,15 @@ class DeletionVector:
         return len(self.bitmap)
 
     def positions(self) -> npt.NDArray[np.uint64]:
-        """Return the deleted positions, ascending. They take 8 bytes each, which for runs is far more than the vector itself."""
+        """Return the deleted positions, ascending. They need 8 bytes each, which can be far more than the vector itself."""
         return np.frombuffer(self.bitmap.to_array(), np.uint64)
 
     def deleted_rows(self, first: int, count: int) -> npt.NDArray[np.bool_]:
-        """Return for each of the `count` rows from position `first` on whether it is deleted. Takes memory for `count` rows, however many are deleted."""
+        """Return a mask of the deleted rows among the `count` rows from position `first` on. It needs memory for `count` rows, even if few are deleted."""
         deleted = np.zeros(count, np.bool_)
         row_range = BitMap64()
         row_range.add_range(first, first + count)
-        # Read as signed, which the top bit of 0 allows: numpy indexes with these as they are, and would convert unsigned ones.
+        # Read as signed numbers, which is possible because the top bit is 0: numpy would have to convert unsigned numbers for indexing.
         positions = np.frombuffer((self.bitmap & row_range).to_array(), np.int64)
         deleted[positions - first] = True
         return deleted
@@ -149,9 +149,9 @@ class DeletionVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorLocation:
-    """The location of a vector and its data file: the values that its manifest entry must repeat.
+    """The location of a vector in a Puffin file, and its data file: the values that must also be in its manifest entry.
 
-    `content_offset` and `content_size_in_bytes` are in bytes; `record_count` is the cardinality.
+    `content_offset` and `content_size_in_bytes` are in bytes; `record_count` is the number of deleted rows.
     """
 
     referenced_data_file: str
@@ -161,7 +161,7 @@ class VectorLocation:
 
 
 def deletion_vector_from_positions(positions: npt.NDArray[Any] | Iterable[int]) -> DeletionVector:
-    """Return the vector of these positions, in any order; repeated ones count once.
+    """Return the vector with these positions, which may be in any order and repeated.
 
     Raises:
         InvalidInputError: A position is not a whole number from 0 to 2**63 - 1.
@@ -176,7 +176,7 @@ def deletion_vector_from_positions(positions: npt.NDArray[Any] | Iterable[int]) 
         )
     if numbers.size and (numbers.min() < 0 or int(numbers.max()) >= _POSITIONS):
         raise InvalidInputError(f"a deleted position is below 0 or above 2**63 - 1: they are from {numbers.min()} to {numbers.max()}")
-    # The library reads an array.array without a Python number for each position, and inserts sorted positions faster.
+    # As a sorted `array.array`: the library reads it without a Python number for each position, and inserts sorted positions faster.
     plain = array.array("Q")
     plain.frombytes(np.sort(numbers.astype(np.uint64)).tobytes())
     return DeletionVector(FrozenBitMap64(plain))
@@ -191,10 +191,10 @@ def merge_deletion_vectors(vectors: Iterable[DeletionVector]) -> DeletionVector:
 
 
 def encode_deletion_vector(vector: DeletionVector) -> bytes:
-    """Return the framed bytes; runs of the bitmap are encoded as runs wherever that is smaller.
+    """Return the framed bytes of a vector. Containers of the bitmap are encoded as runs if that is smaller.
 
     Raises:
-        InvalidInputError: The bytes would be over 2 GiB.
+        InvalidInputError: The bytes would exceed 2 GiB.
     """
     bitmap = BitMap64(vector.bitmap, optimize=False)
     bitmap.run_optimize()
@@ -205,9 +205,9 @@ def encode_deletion_vector(vector: DeletionVector) -> bytes:
 
 
 def detect_framing(data: bytes) -> VectorFraming | None:
-    """Return whether the bytes are framed as in the spec or an unframed bitmap; None where they are neither.
+    """Return whether the bytes are framed, as in the specification, or an unframed bitmap; None if they are neither.
 
-    The two cannot be confused: at the position of the magic bytes, an unframed bitmap has the upper half of its number of bitmaps, which is 0.
+    The two cannot be confused: where a frame has the magic bytes, an unframed bitmap has the upper half of its number of bitmaps, which is 0.
     """
     if data[_LENGTH_BYTES:_BITMAP_START] == _MAGIC:
         return VectorFraming.FRAMED
@@ -227,7 +227,8 @@ def decode_deletion_vector(data: bytes, *, cardinality: int, path: str, offset: 
         accept_bare: Whether unframed bitmaps, which have no checksum, are accepted.
 
     Raises:
-        PuffinFormatError: Wrong length, magic bytes or checksum; a damaged bitmap; or another number of positions than `cardinality`.
+        PuffinFormatError: The length, the magic bytes or the checksum is wrong; the bitmap is damaged; or it has a different number of positions than
+            `cardinality`.
     """
     framing = detect_framing(data)
     if framing is VectorFraming.FRAMED:
@@ -266,7 +267,7 @@ def _unframe(data: bytes, path: str, offset: int) -> bytes:
 
 
 def deletion_vector_blob(vector: DeletionVector, referenced_data_file: str) -> Blob:
-    """Return the vector as a blob to write, for the data file at a location as written in the table's metadata."""
+    """Return the vector as a blob to write. `referenced_data_file` is the location of its data file, exactly as in the table's metadata."""
     return Blob(
         type=DELETION_VECTOR_BLOB,
         fields=(_ROW_POSITION_FIELD_ID,),
@@ -287,12 +288,12 @@ def write_deletion_vectors(
         properties: Properties of the file, which should include "created-by".
 
     Raises:
-        InvalidInputError: A vector is over 2 GiB, or UTF-8 cannot encode a location.
+        InvalidInputError: A vector exceeds 2 GiB, or UTF-8 cannot encode a location.
     """
     content, metadata = write_puffin(
         (deletion_vector_blob(vector, location) for location, vector in vectors.items()), properties=properties
     )
-    # The file does not exist yet; its name would appear only in an error of this program.
+    # The file does not exist yet. A name is needed only for errors, which would be programming errors here.
     return content, tuple(vector_location(blob, path="the new file") for blob in metadata.blobs)
 
 

@@ -1,7 +1,7 @@
-"""Compression of blobs and footers: a single LZ4 frame or a single Zstandard frame, each with its content size.
+"""Compression of blobs and footers as a single LZ4 or Zstandard frame, which contains its content size.
 
-A frame's structure (header, blocks, end) is walked here before it is decompressed, to make sure that it is one frame without trailing bytes, and that its
-blocks can contain the size it claims. The codec library checks the checksums inside frames.
+The structure of a frame (header, blocks, end) is checked before it is decompressed: it must be one frame without trailing bytes, and its blocks must be able to
+contain the content size in the header. The codec library checks the checksums in frames.
 Spec: Puffin file format, Compression codecs; LZ4 Frame Format; RFC 8878, Zstandard.
 """
 
@@ -17,12 +17,12 @@ LZ4 = "lz4"
 ZSTD = "zstd"
 CODECS = (LZ4, ZSTD)
 
-_ZSTD_LEVEL = 3  # the default of zstd, and of other Puffin writers
+_ZSTD_LEVEL = 3  # the default level of zstd, and of other Puffin writers
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_MAX_BLOCK_BYTES = 128 * 1024  # RFC 8878, Block_Maximum_Size
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_MAX_RATIO = 255  # a byte of a sequence expands to at most 255 bytes of content
+_LZ4_MAX_RATIO = 255  # one byte of an LZ4 sequence expands to at most 255 bytes of content
 _LZ4_CONTENT_SIZE_FLAG = 0x08
 # The primes of XXH32.
 _PRIME1, _PRIME2, _PRIME3, _PRIME4, _PRIME5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
@@ -30,12 +30,12 @@ _MASK = 0xFFFFFFFF
 
 
 class _InvalidFrameError(ValueError):
-    """A frame's structure is invalid; the text states how."""
+    """The error for an invalid structure of a frame. The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outline:
-    """The structure of a frame: its end in the bytes, the content size it claims, and the maximum content of its blocks."""
+    """The structure of a frame: the position of its end, the content size in its header, and the greatest size that its blocks can expand to."""
 
     end: int
     content_size: int
@@ -68,7 +68,7 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit:
         if outline.content_size > getattr(limits(), limit):
             raise puffin_limit_error(path, offset, f"a {codec} frame claims {outline.content_size} bytes of content in {len(data)}", limit)
         with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-            # `read` of pyarrow never frees the bytes object of a read that fails.
+            # `read_buffer` is used because pyarrow's `read` never frees its bytes object if it fails.
             plain = bytes(stream.read_buffer(outline.content_size + 1))
         if len(plain) != outline.content_size:
             contained = len(plain) if len(plain) < outline.content_size else "more"
@@ -81,7 +81,7 @@ def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit:
 
 
 def compress(codec: str | None, data: bytes) -> bytes:
-    """Return `data` as one frame with its content size, or unchanged where `codec` is None.
+    """Return `data` as one frame with its content size; unchanged if `codec` is None.
 
     Raises:
         InvalidPropertyError: Puffin does not have the codec.
@@ -96,7 +96,7 @@ def compress(codec: str | None, data: bytes) -> bytes:
 
 
 def _number(data: bytes, start: int, length: int) -> int:
-    """Read a little-endian number. Raise IndexError beyond the end, as subscripts do."""
+    """Read a little-endian number of `length` bytes. Raises `IndexError` if the data ends before."""
     if start + length > len(data):
         raise IndexError(start)
     return int.from_bytes(data[start : start + length], "little")
@@ -124,13 +124,13 @@ def _lz4_outline(data: bytes) -> _Outline:
 
 
 def _with_content_size(frame: bytes, size: int) -> bytes:
-    """Insert the content size into the header of the library's frame, which lacks it and which Puffin requires."""
+    """Insert the content size into the header of a frame of the library, which leaves it out although Puffin requires it."""
     descriptor = bytes((frame[4] | _LZ4_CONTENT_SIZE_FLAG, frame[5])) + size.to_bytes(8, "little")
     return b"".join((_LZ4_MAGIC, descriptor, bytes((_short_xxh32(descriptor) >> 8 & 0xFF,)), frame[7:]))
 
 
 def _short_xxh32(data: bytes) -> int:
-    """Return XXH32 with seed 0 of fewer than 16 bytes, as a frame's header is."""
+    """Return the XXH32 hash with seed 0 of fewer than 16 bytes, such as the header of a frame."""
     whole = len(data) // 4 * 4
     value = _PRIME5 + len(data)
     for start in range(0, whole, 4):

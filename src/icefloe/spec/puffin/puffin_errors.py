@@ -30,5 +30,5 @@ def puffin_footer_error(path: str, offset: int, problems: tuple[Problem, ...]) -
 
 
 def puffin_limit_error(path: str, offset: int, what: str, limit: str) -> PuffinFormatError:
-    """Return the error for something at byte `offset` of the file that exceeds a limit; `what` states its size."""
+    """Return the error for a size at byte `offset` of the file that exceeds a limit. `what` describes the size, `limit` is the name of the limit."""
     return puffin_format_error(path, offset, f"{what}; the limit {limit} is {getattr(limits(), limit)}", next_step=raise_limit(limit))

@@ -1,6 +1,6 @@
-"""Puffin files as containers: magic bytes, blobs and footer, written, and read with every claim checked.
+"""Puffin files as containers of blobs: functions that write them, and read them while checking magic bytes, footer and every size.
 
-No storage is used here: a file is its bytes, or a callable that reads ranges of it. `deletion_vector.py` has the contents of a deletion vector's blob.
+The functions work on the bytes of a file, or with a callable that reads ranges of it. `deletion_vector.py` has the content of a deletion vector's blob.
 
 Spec: Puffin file format, File structure; Puffin file format, Footer structure; Puffin file format; Puffin file format, Versions; Puffin file format, Blob
 types.
@@ -15,15 +15,15 @@ from icefloe.spec.puffin.puffin_errors import puffin_format_error
 from icefloe.spec.puffin.puffin_metadata import BlobMetadata, FileMetadata, file_metadata_from_json, file_metadata_to_json
 
 MAGIC = b"PFA1"
-# The end of the footer: the payload's size, the flags, the magic bytes. The magic bytes are also before the payload.
+# The end of the footer: the size of the payload, the flags, and the magic bytes. The magic bytes are also before the payload.
 _TAIL_BYTES = 12
 _FOOTER_FRAME_BYTES = len(MAGIC) + _TAIL_BYTES
 _COMPRESSED_FOOTER = 1
-# The first read from the end of a file: a footer of some fifty blobs fits, so most files take one or two requests.
+# The number of bytes of the first read from the end of a file. It is enough for a footer of some fifty blobs, so most files need one or two requests.
 _FIRST_READ_BYTES = 16 * 1024
-_MAX_PAYLOAD_BYTES = 2**31 - 1  # the size is a signed 4-byte integer
+_MAX_PAYLOAD_BYTES = 2**31 - 1  # because the size is a signed 4-byte integer
 
-# Reads `length` bytes from byte `offset`: (offset, length) -> bytes.
+# A function (offset, length) -> bytes that reads `length` bytes from byte `offset` on.
 ReadRange = Callable[[int, int], bytes]
 
 
@@ -38,7 +38,7 @@ class PuffinSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """One blob to write: `data` uncompressed, and its metadata except for its position."""
+    """One blob to write: its uncompressed `data`, and its metadata without its position."""
 
     type: str
     fields: tuple[int, ...]
@@ -50,7 +50,7 @@ class Blob:
 
 
 def in_memory_puffin(content: bytes, path: str) -> PuffinSource:
-    """Return a whole file in memory as a source."""
+    """Return a source for a whole file in memory."""
     return PuffinSource(path, len(content), lambda offset, length: content[offset : offset + length])
 
 
@@ -58,7 +58,7 @@ def read_file_metadata(source: PuffinSource) -> FileMetadata:
     """Read the footer, in one to three ranges, and check the magic bytes at the start, before the footer and at the end.
 
     Raises:
-        PuffinFormatError: The file is not Puffin, is truncated, has an unknown flag, or its footer is damaged or violates a rule; the error names the file
+        PuffinFormatError: The file is not a Puffin file, is truncated, has an unknown flag, or its footer is damaged or violates a rule; the error has the file
             and the byte.
     """
     path, size = source.path, source.file_size
@@ -90,7 +90,7 @@ def read_blob(source: PuffinSource, blob: BlobMetadata) -> bytes:
     Raises:
         PuffinFormatError: The blob is outside of the file, does not match its codec, or exceeds the limit `puffin_blob_bytes`.
     """
-    # The metadata may be a table's record of the file, not the file's footer, so it is compared with the file here too.
+    # The metadata may come from the table's metadata instead of the file's footer, so it is compared with the file here too.
     if blob.length < 0 or blob.offset < len(MAGIC) or blob.offset + blob.length > source.file_size - _FOOTER_FRAME_BYTES:
         what = f"a blob of {blob.length} bytes at byte {blob.offset} is outside of a file of {source.file_size} bytes"
         raise puffin_format_error(source.path, blob.offset, what)
@@ -108,7 +108,7 @@ def _read(source: PuffinSource, offset: int, length: int) -> bytes:
 
 
 def _tail(tail: bytes, path: str, offset: int) -> tuple[int, bool]:
-    """Return the payload's size in bytes, and whether it is compressed."""
+    """Return the size of the payload in bytes, and whether it is compressed, from the last bytes of the file."""
     if tail[8:] != MAGIC:
         raise puffin_format_error(path, offset + 8, "it does not end with Puffin's magic bytes")
     payload_size = int.from_bytes(tail[:4], "little", signed=True)
@@ -132,7 +132,7 @@ def write_puffin(blobs: Iterable[Blob], *, properties: Mapping[str, str], compre
 
     Raises:
         InvalidPropertyError: Puffin does not have a compression codec.
-        InvalidInputError: UTF-8 cannot encode a text, or the footer is over 2 GiB.
+        InvalidInputError: UTF-8 cannot encode a text, or the footer exceeds 2 GiB.
     """
     parts = [MAGIC]
     position = len(MAGIC)
@@ -165,12 +165,12 @@ def write_puffin(blobs: Iterable[Blob], *, properties: Mapping[str, str], compre
 
 
 def with_blob_properties(content: bytes, path: str, changed: Callable[[Mapping[str, str]], Mapping[str, str]]) -> bytes:
-    """Return a whole file with other properties of its blobs; the blobs keep their places and their bytes.
+    """Return a whole file with changed properties of its blobs. The blobs keep their positions and bytes.
 
     Args:
         content: The file.
         path: Its location, for errors.
-        changed: Returns the new properties of a blob.
+        changed: Returns the new properties of a blob, given the present ones.
 
     Raises:
         PuffinFormatError: The file is damaged.

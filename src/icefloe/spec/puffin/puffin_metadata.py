@@ -1,6 +1,6 @@
-"""`FileMetadata` and `BlobMetadata`: the contents of a Puffin file's footer, as values and as JSON.
+"""`FileMetadata` and `BlobMetadata`: the contents of a Puffin file's footer, as objects and as JSON.
 
-`puffin_file.py` finds the footer and its frame.
+`puffin_file.py` finds the footer and decompresses it.
 Spec: Puffin file format, Footer Payload; Puffin file format, FileMetadata; Puffin file format, BlobMetadata.
 """
 
@@ -20,7 +20,7 @@ _LONG = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobMetadata:
-    """One blob: its position (`offset` and `length` are in bytes of the file, `length` as stored) and what it was computed from.
+    """The metadata of one blob: its position in the file (`offset` and the stored `length`, in bytes), and what it was computed from.
 
     `fields` are field ids; `compression_codec` is None, "lz4" or "zstd". Deletion vectors have -1 for both the snapshot and the sequence number.
     """
@@ -44,7 +44,7 @@ class FileMetadata:
 
 
 def file_metadata_to_json(metadata: FileMetadata) -> bytes:
-    """Return the payload in UTF-8, compact, with keys in the order of the spec's tables; optional keys are left out where empty.
+    """Return the payload as compact JSON in UTF-8, with keys in the order of the specification. Empty optional keys are left out.
 
     Raises:
         InvalidInputError: UTF-8 cannot encode a text.
@@ -81,8 +81,8 @@ def file_metadata_from_json(payload: bytes, *, path: str, offset: int, first_byt
         payload: The bytes.
         path: Location of the file, for errors.
         offset: Byte of the file at which the payload starts.
-        first_byte: First byte of the file that a blob may use.
-        end_byte: Byte after the last one that a blob may use.
+        first_byte: The first byte of the file that can belong to a blob.
+        end_byte: The byte after the last byte that can belong to a blob.
 
     Raises:
         PuffinFormatError: The payload is not JSON, or violates rules: every problem is listed with its JSON path.
@@ -99,7 +99,7 @@ def file_metadata_from_json(payload: bytes, *, path: str, offset: int, first_byt
 
 
 class _Reading:
-    """One pass over a footer's document, which collects every problem."""
+    """A reader of a footer's JSON, which collects every problem."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []

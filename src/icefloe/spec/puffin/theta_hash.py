@@ -1,6 +1,6 @@
-"""The hashes of theta sketches, for whole columns: the first 63 bits of MurmurHash3 x64 128 with the seed of DataSketches.
+"""The hash function of theta sketches, for whole columns: the first 63 bits of MurmurHash3 x64 128 with the seed of DataSketches.
 
-`theta_sketch.py` selects the hashes that a sketch keeps; the type of the hashed values is not known here.
+`theta_sketch.py` selects the hashes that a sketch keeps. The functions here hash bytes, of values of any type.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Apache DataSketches, Theta Sketch.
 """
 
@@ -18,7 +18,7 @@ _FINAL = ((33, np.uint64(0xFF51AFD7ED558CCD)), (33, np.uint64(0xC4CEB9FE1A85EC53
 
 
 def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
-    """Return the hash of every row of a matrix of bytes; none for rows without bytes, which DataSketches ignores."""
+    """Return the hash of every row of a matrix of bytes. Without columns there are no hashes, because DataSketches ignores empty values."""
     count, width = rows.shape
     if not width:
         return np.zeros(0, np.uint64)
@@ -30,7 +30,7 @@ def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
     first = second = np.full(count, SEED, np.uint64)
     length = np.uint64(width)
     with np.errstate(over="ignore"):
-        # A tail shorter than a block is mixed in the same way, with zeros for the bytes that are not there: zero mixed is zero.
+        # A tail shorter than a block is filled with zeros and mixed in the same way, because mixing zeros gives zero.
         first = first ^ _rotate(low * _C1, 31) * _C2
         if width == _BLOCK_BYTES:
             first = (_rotate(first, 27) + second) * np.uint64(5) + np.uint64(0x52DCE729)
@@ -45,7 +45,7 @@ def theta_hashes(rows: NDArray[np.uint8]) -> Hashes:
 
 
 def theta_hashes_of_values(values: Sequence[bytes]) -> Hashes:
-    """Return the hash of every value that has bytes."""
+    """Return the hash of every value that is not empty."""
     return np.array([mmh3.hash64(value, SEED, signed=False)[0] >> 1 for value in values if value], np.uint64)
 
 

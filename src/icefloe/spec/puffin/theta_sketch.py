@@ -1,7 +1,7 @@
-"""Theta sketches: estimates of the number of distinct values in a few kilobytes, with unions, and their compact form in Puffin files.
+"""Theta sketches, which estimate the number of distinct values with a few kilobytes; their unions, and their compact form in Puffin files.
 
-A sketch keeps the hashes below a threshold, theta; with theta below 1 they represent more values than hashes. Up to the nominal number of entries it is exact.
-`theta_hash.py` computes the hashes of values.
+A sketch keeps the hashes of values that are below a threshold, theta. If theta is less than 1, the kept hashes represent a larger number of values. A sketch is
+exact up to its nominal number of entries. `theta_hash.py` computes the hashes of values.
 Spec: Puffin file format, `apache-datasketches-theta-v1` blob type; Apache DataSketches, compact Theta sketch, serial versions 3 and 4.
 """
 
@@ -17,9 +17,9 @@ from icefloe.spec.puffin.theta_hash import Hashes
 
 BLOB_TYPE = "apache-datasketches-theta-v1"
 NDV_PROPERTY = "ndv"
-# Entries: DataSketches' default, with a standard error of 1 in 64.
+# The nominal number of entries: DataSketches' default, with a standard error of 1 in 64.
 NOMINAL_ENTRIES = 4096
-# Theta of a sketch that contains every hash: 1.0 in 63 bits.
+# The theta of a sketch that contains all hashes: 1.0 as a number of 63 bits.
 FULL_THETA = 2**63 - 1
 _FAMILY_COMPACT = 3
 _PLAIN, _COMPRESSED = 3, 4  # serial versions
@@ -27,7 +27,7 @@ _PLAIN, _COMPRESSED = 3, 4  # serial versions
 _SEED_HASH = 0x93CC
 _BIG_ENDIAN, _READ_ONLY, _EMPTY, _COMPACT, _ORDERED, _SINGLE = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
 _WRITTEN = _READ_ONLY | _COMPACT | _ORDERED
-# Preamble longs, serial version, family, two bytes (the bits of an entry, the bytes of the count; unused in version 3), flags, seed hash.
+# The header: preamble longs, serial version, family, two bytes (bits of an entry and bytes of the count; unused in version 3), flags, seed hash.
 _PREAMBLE = struct.Struct("<BBBBBBH")
 _COUNT_AND_P = struct.Struct("<If")
 _THETA = struct.Struct("<Q")
@@ -44,16 +44,16 @@ class ThetaSketch:
 
     @property
     def estimate(self) -> float:
-        """The number of distinct values, exact where `theta` is full."""
+        """The estimated number of distinct values; it is exact if theta is 1.0."""
         return len(self.hashes) / (self.theta / FULL_THETA) if self.theta < FULL_THETA else float(len(self.hashes))
 
     @property
     def ndv(self) -> int:
-        """The estimate as in the blob's property: a whole number, rounded down."""
+        """The number of distinct values (NDV) as in the blob's property: the estimate, rounded down."""
         return int(self.estimate)
 
     def with_hashes(self, hashes: Hashes) -> "ThetaSketch":
-        """Return the sketch after more values, passed as hashes in any order, repeated or not."""
+        """Return the sketch with further values added, passed as hashes in any order, which may be repeated."""
         below_theta = hashes[(hashes < np.uint64(self.theta)) & (hashes > 0)]
         return union((self, ThetaSketch(below_theta, FULL_THETA, is_empty=False))) if len(hashes) else self
 
@@ -90,7 +90,7 @@ def _trim(hashes: Hashes, theta: int) -> ThetaSketch:
 
 
 def sketch_from_bytes(data: bytes) -> ThetaSketch:
-    """Return the sketch of a blob of any writer, ordered or not, compressed or not.
+    """Return the sketch in a blob of any writer, which may be ordered or unordered, compressed or uncompressed.
 
     Raises:
         PuffinFormatError: The bytes are not a compact theta sketch of the default seed and of serial version 3 or 4, are truncated, or have invalid hashes.
@@ -98,7 +98,7 @@ def sketch_from_bytes(data: bytes) -> ThetaSketch:
     if len(data) < _PREAMBLE.size:
         raise _format_error(f"{len(data)} bytes are too few")
     longs, version, family, entry_bits, count_bytes, flags, seed_hash = _PREAMBLE.unpack_from(data)
-    longs &= 0x3F  # the two bits above are the resize factor of sketches that are not compact
+    longs &= 0x3F  # the two upper bits are the resize factor of sketches that are not compact
     if version not in (_PLAIN, _COMPRESSED) or family != _FAMILY_COMPACT or flags & _BIG_ENDIAN:
         raise _format_error(f"it is of serial version {version}, family {family}, flags {flags:#x}")
     if flags & _EMPTY:
@@ -118,7 +118,7 @@ def sketch_from_bytes(data: bytes) -> ThetaSketch:
 def _plain(data: bytes, longs: int, flags: int) -> tuple[Hashes, int]:
     if longs not in (1, 2, 3):
         raise _format_error(f"its preamble is {longs} longs")
-    # A preamble of one long belongs to one hash; older writers do not set the flag.
+    # A preamble of one long means that there is a single hash, even if an older writer did not set the flag.
     count = 1 if longs == 1 or flags & _SINGLE else _COUNT_AND_P.unpack_from(data, 8)[0]
     theta = _THETA.unpack_from(data, 16)[0] if longs == 3 else FULL_THETA
     body = data[8 * longs :]
@@ -128,7 +128,7 @@ def _plain(data: bytes, longs: int, flags: int) -> tuple[Hashes, int]:
 
 
 def _read_compressed(data: bytes, longs: int, entry_bits: int, count_bytes: int) -> tuple[Hashes, int]:
-    """Read serial version 4: the differences of ascending hashes, packed in as many bits as the greatest needs, the highest bit first."""
+    """Read serial version 4: the differences of ascending hashes, each packed in as many bits as the greatest difference needs, with the highest bit first."""
     if longs not in (1, 2) or not 1 <= entry_bits <= 63 or not 1 <= count_bytes <= 4:
         raise _format_error(f"its preamble is {longs} longs, its entries have {entry_bits} bits and are counted in {count_bytes} bytes")
     theta = _THETA.unpack_from(data, 8)[0] if longs == 2 else FULL_THETA
