@@ -1,1 +1,1 @@
-"""Scans: the scan builder, push-down, read strategies, statistics for the optimizer."""
+"""Scans: the scan builder, push-down of filters and aggregates, read strategies, and statistics for Spark's optimizer."""

@@ -1,7 +1,7 @@
-"""Push-down of aggregates: COUNT, MIN and MAX of columns and of fields of structs from metadata, where metadata is exact; otherwise Spark computes them.
+"""Push-down of aggregates: COUNT, MIN and MAX of columns and struct fields from metadata, if metadata has exact values; otherwise Spark computes them.
 
-Metadata has the exact count of rows, less the rows that deletion vectors delete. For files without deletes it also has exact counts of nulls, and exact bounds
-of the types whose bounds no writer truncates.
+Metadata has the exact count of live rows if rows are deleted only by deletion vectors. For files without deletes it also has exact null counts, and exact
+bounds for types whose bounds no writer truncates.
 Spec: Data File Fields; Deletion Vectors.
 """
 
@@ -35,20 +35,20 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import bounds_to_array
 
-# Types whose bounds are values of rows; bounds of texts and bytes may be truncated, and Spark orders other types differently.
+# Types whose bounds are values of rows. Bounds of texts and bytes may be truncated, and Spark orders other types differently.
 _EXACT = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 COUNT_STAR, COUNT, LEAST, GREATEST = "CountStar", "Count", "Min", "Max"
 
 
 class AggregateNotPushed(Exception):  # noqa: N818 a result, not a failure
-    """Signal that metadata does not have the exact value of an aggregate."""
+    """Metadata does not have the exact value of an aggregate."""
 
 
 def parse_aggregates(aggregation: Mapping[str, Any], schema: Schema) -> list[tuple[str, NestedField | None]]:
-    """Return the kind and the column of each aggregate that Spark pushes; the column of `COUNT(*)` is None.
+    """Return the kind and the column of each aggregate that Spark pushes; for `COUNT(*)` the column is None.
 
     Raises:
-        AggregateNotPushed: There is a GROUP BY, another function, or a column whose metadata is not exact.
+        AggregateNotPushed: There is a GROUP BY, an unsupported function, or a column whose metadata is not exact.
     """
     if aggregation["groupByExpressions"] or not aggregation["aggregateExpressions"]:
         raise AggregateNotPushed
@@ -70,7 +70,7 @@ def _parse_aggregate(aggregate: Mapping[str, Any], schema: Schema) -> tuple[str,
 
 
 def _field_at(path: Sequence[str], schema: Schema) -> NestedField | None:
-    """Return the column, or the field of nested structs, at a path of names; None for fields of lists and maps, which have many values in a row."""
+    """Return the column, or the field of nested structs, at a path of names; None for fields inside lists and maps, which have many values in a row."""
     fields: Sequence[NestedField] = schema.fields
     field = None
     for name in path:
@@ -80,7 +80,7 @@ def _field_at(path: Sequence[str], schema: Schema) -> NestedField | None:
 
 
 def needs_statistics(aggregates: Sequence[tuple[str, NestedField | None]]) -> bool:
-    """Return whether any aggregate is of a column, and so needs more than numbers of rows."""
+    """Return whether an aggregate is on a column, so that it needs more than the numbers of rows."""
     return any(field is not None for _, field in aggregates)
 
 
@@ -88,14 +88,14 @@ def aggregate_values(aggregates: Sequence[tuple[str, NestedField | None]], plan:
     """Return the values of the aggregates.
 
     Args:
-        aggregates: Kinds and columns, as `parse_aggregates` returns them.
-        plan: Files all of whose rows match the query's filters.
+        aggregates: The result of `parse_aggregates`.
+        plan: The planned files, in which all rows match the query's filters.
 
     Returns:
-        Counts as ints, and MIN and MAX as physical values; None for MIN and MAX of no values.
+        Counts as ints, and MIN and MAX as physical values; MIN and MAX are None if there are no values.
 
     Raises:
-        AggregateNotPushed: There are deletes, or counts or bounds of a file are missing or not exact.
+        AggregateNotPushed: There are deletes other than deletion vectors for counts of rows; or counts or bounds of a file are missing or not exact.
     """
     rows = plan.records_after_deletes
     if rows is None or (plan.delete_files and needs_statistics(aggregates)):
@@ -108,12 +108,12 @@ def _aggregate_value(kind: str, field: NestedField, plan: ScanPlan) -> Any:
         return sum(_value_count(part, field) for part in plan.parts)
     bounds = [value for part in plan.parts for value in _bounds(part, field, "lower_bound" if kind == LEAST else "upper_bound")]
     if any(isinstance(value, float) and (value == 0 or math.isnan(value)) for value in bounds):
-        raise AggregateNotPushed  # a writer may state -0.0 for 0.0
+        raise AggregateNotPushed  # a writer may store -0.0 as the bound of 0.0
     return (min if kind == LEAST else max)(bounds, default=None)
 
 
 def _counts(part: PlannedFiles, field: NestedField) -> tuple[Any, Any]:
-    """Return the numbers of rows and of nulls of each file; refuse a file whose counts are missing or do not cover all rows."""
+    """Return the numbers of rows and of nulls of each file. Raises an error if they are missing, or do not cover all rows."""
     rows, nulls = numpy_of(part.entries["record_count"]), _column(part, "null_value_count", field)
     values = _column(part, "value_count", field)
     if nulls.null_count or values.null_count:
@@ -137,7 +137,7 @@ def _bounds(part: PlannedFiles, field: NestedField, bound: str) -> Iterator[Any]
     with_values = nulls < rows
     if not with_values.any():
         return
-    # ORC's statistics of timestamps are in milliseconds.
+    # ORC's statistics of timestamps have only milliseconds.
     if pc.any(pc.equal(pc.utf8_upper(part.entries["file_format"]), "ORC")).as_py():
         raise AggregateNotPushed
     if isinstance(kind, FloatType | DoubleType):
@@ -159,7 +159,7 @@ def _column(part: PlannedFiles, statistic: str, field: NestedField) -> Any:
 
 
 def one_row(spark: SparkSession, struct: SparkStruct, values: Sequence[tuple[NestedField | None, Any]]) -> DataFrame:
-    """Return the values of pushed aggregates as a frame of one row."""
+    """Return the values of pushed aggregates as a DataFrame with one row."""
     columns = []
     for field, (column, value) in zip(struct.fields, values, strict=True):
         if value is None:

@@ -1,7 +1,7 @@
-"""Equality deletes by one numeric or temporal column in Spark's own scan: each row's key is looked up in generated code, without a join.
+"""Equality deletes on one numeric or temporal column in Spark's own scan: generated code looks up the key of each row, without a join.
 
-The driver reads the deleted keys; executors receive them as sorted arrays. A bitmap of the keys' low bits rules out most rows before an array is searched.
-Which deletes are looked up this way, and how others are applied, is decided in `equality_deletes.py`. Spec: Equality Delete Files.
+The driver reads the deleted keys, and executors receive them as sorted arrays. A bitmap of the keys' low bits excludes most rows before an array is searched.
+`equality_deletes.py` decides which deletes are looked up in this way, and applies the others. Spec: Equality Delete Files.
 """
 
 import struct
@@ -30,27 +30,27 @@ from icefloe.spark.bridge.catalyst import (
 from icefloe.spark.bridge.gateway import static_method
 from icefloe.spec.types import DateType, IcebergType, IntegerType, LongType, TimestampType, TimestamptzType
 
-# The types whose values Spark represents as whole numbers that are equal where the values are.
+# The types whose values Spark represents as whole numbers, so that equal values are equal numbers.
 NUMBERS = (IntegerType, LongType, DateType, TimestampType, TimestamptzType)
-# Keys of all lists together, 8 MB: each executor receives them once, and each task has them in memory. More keys are joined.
+# The maximum number of keys in all lists together, 8 MB: every executor receives them once, and has them in memory. If there are more keys, they are joined.
 MOST_KEYS = 1_000_000
 # Java's name for an array of longs.
 _LONGS = "[J"
 _BIT_SET = "org.apache.spark.util.collection.BitSet"
-# Bits of the bitmap, 1 MB at the most; so many per key that few rows pass by chance.
+# The maximum size of the bitmap, 1 MB, and the bits per key, which keep false positives rare.
 _LEAST_BITS, _MOST_BITS, _BITS_PER_KEY = 2**10, 2**23, 32
 
 
 @dataclass(frozen=True, slots=True)
 class KeyList:
-    """The deleted keys of some delete files: the numbers ascending, each once, and whether null is deleted."""
+    """The deleted keys of some delete files: distinct numbers in ascending order, and whether null is deleted too."""
 
     numbers: NDArray[np.int64]
     has_null: bool
 
     @classmethod
     def of(cls, arrays: Iterable[Any]) -> "KeyList":
-        """Return the keys in Arrow arrays of a type in `NUMBERS`, in the table's form."""
+        """Return the keys from Arrow arrays of a type in `NUMBERS`, in the table's form."""
         arrays = list(arrays)
         numbers = [np.asarray(pc.drop_null(array).cast(_WHOLE.get(array.type, pa.int64())).cast(pa.int64())) for array in arrays]
         return cls(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), any(array.null_count for array in arrays))
@@ -62,24 +62,24 @@ class KeyList:
         return cls(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), any(key_list.has_null for key_list in lists))
 
 
-# Arrow has no cast from date to long, only by way of int.
+# Arrow cannot cast dates to long directly, but by way of int.
 _WHOLE = {pa.date32(): pa.int32()}
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedKeys:
-    """The deleted keys of one column, in one or more lists; each row is looked up in one of them."""
+    """The deleted keys of one column, in one or more lists; each row is looked up in one of the lists."""
 
     kind: IcebergType
     lists: tuple[KeyList, ...]
 
     def is_not_deleted(self, spark: SparkSession, key: Column, list_index: Column | None) -> Column:
-        """Return the condition that a row's key is not deleted, never null.
+        """Return the condition that the key of a row is not deleted. It is never null.
 
         Args:
             spark: A classic session.
             key: The key of the row.
-            list_index: The index of the list that applies to the row; None where there is only one list.
+            list_index: The index of the list that applies to the row; None if there is only one list.
 
         Raises:
             EngineError: The Java classes do not work on this version of Spark.
@@ -93,7 +93,7 @@ class DeletedKeys:
         return F.when(key.isNull(), ~list_index.isin(with_null)).otherwise(is_absent)
 
     def _is_deleted(self, spark: SparkSession, key: Column, list_index: Column | None) -> Column:
-        """Return the condition that a key is among the numbers; null where the key is null."""
+        """Return the condition that a key is among the deleted numbers; it is null if the key is null."""
         if isinstance(self.kind, TimestampType | TimestamptzType):
             number = micros_of(spark, key, has_zone=isinstance(self.kind, TimestamptzType))
         else:
@@ -111,16 +111,16 @@ class DeletedKeys:
         return column_of(spark, may_match) & (index >= 0)
 
     def _bits(self) -> tuple[int, int]:
-        """Return the number of bits in the bitmap of keys, a power of two; and the bits by which a key is shifted right before its low bits are looked up."""
+        """Return the number of bits in the bitmap, a power of two, and the number of bits by which a key is shifted right before its low bits are used."""
         count = sum(len(key_list.numbers) for key_list in self.lists)
         size = 1 << max(count * _BITS_PER_KEY - 1, 1).bit_length()
-        # Keys that are all multiples of a power of two, such as whole seconds, have the same low bits.
+        # If all keys are multiples of a power of two, for example whole seconds, they have equal low bits, so that these are shifted out.
         common = int(np.bitwise_or.reduce([np.bitwise_or.reduce(key_list.numbers, initial=0) for key_list in self.lists], initial=0))
         shift = (common & -common).bit_length() - 1 if common else 0
         return min(max(size, _LEAST_BITS), _MOST_BITS), shift
 
     def _low_bits(self, size: int, shift: int) -> bytes:
-        """Return the bitmap of the low bits of the keys, below `size`."""
+        """Return the bitmap of the low bits of the keys, below `size`, after a shift."""
         low_bits = [(key_list.numbers.view(np.uint64) >> np.uint64(shift)) & np.uint64(size - 1) for key_list in self.lists]
         return BitMap(np.concatenate([np.empty(0, np.uint64), *low_bits]).astype(np.uint32)).serialize()
 

@@ -1,8 +1,8 @@
-"""Equality deletes in Spark's own scan: rows with deleted keys are removed by a lookup or an anti join, in each file by the deletes that apply to it.
+"""Equality deletes in Spark's own scan: a lookup or an anti join removes the rows with deleted keys, in each file by the deletes that apply to it.
 
-Files to which the same delete files apply are a group. Groups are numbered by age, so that a delete file applies to one range of groups, rarely to more. A few
-keys of one numeric column are read on the driver and looked up by `deleted_keys.py`. All others are read in Spark's tasks by `icefloe.datafile.deletes` and
-joined, null equal to null. Which files are read this way is decided in `read_strategy.py`.
+Files to which the same delete files apply form a group. Groups are numbered by age, so that a delete file usually applies to a single range of groups. If the
+keys are few and of one numeric column, the driver reads them and `deleted_keys.py` looks them up. All other keys are read in Spark's tasks by
+`icefloe.datafile.deletes` and joined, with null equal to null. `read_strategy.py` decides which files are read in this way.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
@@ -39,25 +39,25 @@ from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import NestedField, StructType
 
-# Bytes of equality delete files of one set of key columns that are broadcast; above that, Spark sorts rows and keys by key.
+# The size of the equality delete files with the same key columns up to which their keys are broadcast; if larger, Spark sorts rows and keys.
 MOST_BROADCAST_BYTES = 32 * 1024 * 1024
 GROUP_COLUMN = f"{OWN_PREFIX}group"
 _FIRST, _LAST = "first", "last"
 _VALUES = TaskValues()
 
-# Delete files that the driver reads for one lookup; more are read by Spark's tasks.
+# The maximum number of delete files that the driver reads for a lookup; if there are more, Spark's tasks read them.
 MOST_FILES_READ = 100
-# Groups of one lookup.
+# The maximum number of groups of a lookup.
 MOST_LISTS = 1000
-# A range of groups, by its first and last number.
+# A range of groups: the first and the last number.
 GroupRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class KeySetFiles:
-    """The equality delete files of one set of key columns, each with the groups it applies to.
+    """The equality delete files with the same key columns, each with the groups to which it applies.
 
-    `fields` are the top-level columns with the key columns; structs are cut to those.
+    `fields` are the top-level columns that contain the key columns; structs are reduced to the key columns.
     """
 
     fields: tuple[NestedField, ...]
@@ -65,15 +65,15 @@ class KeySetFiles:
 
     @property
     def ends(self) -> list[NestedField]:
-        """Return the key columns themselves."""
+        """The key columns themselves, without their structs."""
         return [end for field in self.fields for end in key_columns_in(field)]
 
     def apply_everywhere(self, groups: int) -> bool:
-        """Return whether every delete file applies to all of the `groups` groups."""
+        """Return whether every delete file applies to all groups; `groups` is their number."""
         return all(ranges == ((0, groups - 1),) for _, ranges in self.files)
 
     def by_group(self, groups: int) -> list[list[DataFile]]:
-        """Return for each of the `groups` groups the delete files that apply to it; one entry if they are the same for all groups."""
+        """Return for each of the `groups` groups the delete files that apply to it; a single entry if they are the same for all groups."""
         if self.apply_everywhere(groups):
             return [[file for file, _ in self.files]]
         files_of_groups: list[list[DataFile]] = [[] for _ in range(groups)]
@@ -84,7 +84,7 @@ class KeySetFiles:
         return files_of_groups
 
     def can_be_looked_up(self, groups: int) -> bool:
-        """Return whether the keys are of one column in `NUMBERS`, and few enough, in few enough files, to be read on the driver."""
+        """Return whether the keys can be read on the driver: they are of one column in `NUMBERS`, and few enough, in few enough files."""
         ends = self.ends
         if len(ends) != 1 or not isinstance(ends[0].field_type, NUMBERS) or len(self.files) > MOST_FILES_READ:
             return False
@@ -96,7 +96,7 @@ class KeySetFiles:
 
 @dataclass(frozen=True, slots=True)
 class EqualityDeletes:
-    """The equality deletes of one scan: the group of each file, in the order of the files, the delete files by their key columns, and the number of groups."""
+    """The equality deletes of a scan: the group of each file in order, the delete files by their key columns, and the number of groups."""
 
     groups: NDArray[np.int64]
     keys: tuple[KeySetFiles, ...]
@@ -104,7 +104,7 @@ class EqualityDeletes:
 
     @property
     def needs_groups(self) -> bool:
-        """Return whether any delete file applies to some groups only."""
+        """Whether a delete file applies only to some of the groups."""
         return not all(files.apply_everywhere(self.count) for files in self.keys)
 
     @property
@@ -117,14 +117,16 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
     """Group the files of a plan by the equality deletes that apply to them.
 
     Args:
-        parts: Files that all have equality deletes.
-        fields_of: For each set of key columns, by their ids, the top-level columns that contain them.
+        parts: The files, all of which have equality deletes.
+        fields_of: The top-level columns that contain the key columns, by the ids of the key columns.
     """
     applied: list[tuple[int, ...]] = []
     ages: list[int] = []
     for part in parts:
         applied += _equality_deletes_of_files(part)
-        ages += fill_nulls(part.entries["sequence_number"], 0).to_pylist()  # a server that plans sends no sequence numbers
+        ages += fill_nulls(
+            part.entries["sequence_number"], 0
+        ).to_pylist()  # in server-side planning, the server does not send sequence numbers
     youngest: dict[tuple[int, ...], int] = {}
     for deletes, age in zip(applied, ages, strict=True):
         youngest[deletes] = max(age, youngest.get(deletes, age))
@@ -144,7 +146,7 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
 def union_deletes(
     parts_of_groups: Sequence[Sequence[PlannedFiles]], deletes: Sequence[EqualityDeletes | None]
 ) -> list[EqualityDeletes] | None:
-    """Return equality deletes for each of several groups of files, of which all have the same delete files and numbers; None where none apply.
+    """Return equality deletes for each of several sets of files, which share the delete files and the numbering of groups; None for a set without such deletes.
 
     Args:
         parts_of_groups: The files of each group.
@@ -156,7 +158,7 @@ def union_deletes(
     fields_of = {key_ids_of(files.files[0][0]): files.fields for applied in deletes if applied is not None for files in applied.keys}
     together = equality_deletes(parts, fields_of)
     is_partial = any(applied is None for applied in deletes)
-    counted = replace(together, count=together.count + is_partial)  # the last number is for files without deletes
+    counted = replace(together, count=together.count + is_partial)  # the last number is for files without equality deletes
     loaded, start = [], 0
     for group, applied in zip(parts_of_groups, deletes, strict=True):
         length = sum(map(len, group))
@@ -180,17 +182,17 @@ def without_deleted_keys(
 
     Args:
         spark: A classic session.
-        rows: The rows, with `GROUP_COLUMN` where groups matter.
+        rows: The rows. They have the column `GROUP_COLUMN` if deletes apply only to some groups.
         request: The scan.
         deletes: The equality deletes.
-        reader_names: The names of the table's top-level columns in `rows`.
+        reader_names: The names in `rows` of the table's top-level columns.
 
     Raises:
         NoSuchFileError, DataFileFormatError, StorageError: A delete file that the driver reads is missing, damaged or could not be read.
     """
     groups = deletes.count
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(request.schema.fields) else {}
-    for files in sorted(deletes.keys, key=lambda files: not files.can_be_looked_up(groups)):  # joins last, as fewer rows are left then
+    for files in sorted(deletes.keys, key=lambda files: not files.can_be_looked_up(groups)):  # joins come last, when fewer rows are left
         group = None if files.apply_everywhere(groups) else column_named(GROUP_COLUMN)
         values = [_key_of_row(end, request.schema, reader_names, types) for end in files.ends]
         if files.can_be_looked_up(groups):
@@ -206,7 +208,7 @@ def without_deleted_keys(
 
 
 def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
-    """Read, for each group of data files, the keys that its delete files delete; a single list where all groups have the same delete files."""
+    """Read, for each group of data files, the keys that its delete files delete; a single list if all groups have the same delete files."""
     (field,), (end,) = files.fields, files.ends
 
     def read(file: DataFile) -> KeyList:
@@ -220,12 +222,12 @@ def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) ->
 
 
 def _is_required(end: NestedField, schema: Schema) -> bool:
-    """Return whether no row has null in a key column; then a plain comparison, which joins faster, is enough."""
+    """Return whether no row has null in a key column. Then a plain comparison is enough, which joins faster."""
     return any(field.field_id == end.field_id and field.required for field in schema.fields)
 
 
 def dropped_key(field: NestedField) -> str:
-    """Return the name, during the scan, of a key column that the table no longer has."""
+    """Return the name, during the scan, of a key column that has been dropped from the table."""
     return f"{OWN_PREFIX}key {field.field_id}"
 
 
@@ -238,7 +240,7 @@ def _key_of_row(end: NestedField, schema: Schema, reader_names: Mapping[str, str
 
 
 def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFiles) -> DataFrame:
-    """Return the deleted keys as a DataFrame, one row for each key and each range of groups it is deleted in."""
+    """Return the deleted keys as a DataFrame, with a row for each key and each range of groups in which it is deleted."""
     ends = [replace(end, name=f"key {number}", required=False) for number, end in enumerate(files.ends)]
     columns = schema_to_struct(Schema(*ends), field_ids=False).fields
     form = SparkStruct([*columns, *(StructField(name, IntegerType(), False) for name in (_FIRST, _LAST))])
@@ -252,7 +254,7 @@ def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFi
 
 @dataclass(frozen=True)
 class KeyReader:
-    """A function that Spark tasks run: it takes delete files with the ranges of groups they apply to, and returns the rows of keys."""
+    """A function for Spark's tasks: it takes delete files with the ranges of groups to which they apply, and returns the rows of their keys."""
 
     io: FileIO
     fields: tuple[NestedField, ...]
@@ -277,7 +279,7 @@ class KeyReader:
 
 
 def _key_arrays(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
-    """Yield the arrays of the key columns inside a column, in the form that Spark expects."""
+    """Yield the arrays of the key columns inside a column, in Spark's form."""
     if isinstance(field.field_type, StructType):
         for position, inner in enumerate(field.field_type.fields):
             yield from _key_arrays(pc.struct_field(array, [position]), inner)
@@ -286,7 +288,7 @@ def _key_arrays(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
 
 
 def key_columns_in(field: NestedField) -> Iterator[NestedField]:
-    """Yield the key columns inside a column; the column itself where it is not a struct."""
+    """Yield the key columns inside a column; the column itself if it is not a struct."""
     if isinstance(field.field_type, StructType):
         for inner in field.field_type.fields:
             yield from key_columns_in(inner)

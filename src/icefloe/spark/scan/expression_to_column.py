@@ -1,7 +1,7 @@
-"""Iceberg expressions as Spark columns: `filter_to_column` of a bound filter, and literals.
+"""Conversion of Iceberg expressions to Spark columns: `filter_to_column` for bound filters, and literals.
 
-Spark's comparisons are those of the format: null matches none, NaN equals NaN and sorts after every number, -0.0 equals 0.0. The same filter on Arrow rows is
-`icefloe.spec.expressions.row_evaluator`; the opposite way, Spark's filters as Iceberg expressions, is `filter_pushdown.py`.
+Spark compares values as Iceberg does: null matches no comparison, NaN equals NaN and sorts after every number, and -0.0 equals 0.0.
+`icefloe.spec.expressions.row_evaluator` evaluates filters on Arrow rows; `filter_pushdown.py` converts Spark's filters to Iceberg expressions.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,16 +37,16 @@ from icefloe.spec.values import to_human
 def filter_to_column(
     bound: BooleanExpression, names: Mapping[str, str | Column] | None = None, types: Mapping[str, DataType] | None = None
 ) -> Column:
-    """Return the condition that is true for the rows of a bound filter.
+    """Return the condition that is true for exactly the rows that match a bound filter.
 
     Args:
         bound: The filter.
-        names: For top-level columns whose name in the DataFrame differs, that name, or the expression that computes the column.
-        types: The types of the columns, by their names in the DataFrame, where fields of structs may differ by case alone.
+        names: For top-level columns that have a different name in the DataFrame, that name, or an expression that computes the column.
+        types: The types, by name in the DataFrame, of columns in which struct fields may differ only by case.
 
     Raises:
         InvalidFilterError: The filter is not bound.
-        UnsupportedTypeError: A literal is a time, and this Spark has no such type.
+        UnsupportedTypeError: A literal is a time, but this Spark has no type for times.
     """
     if isinstance(bound, AlwaysTrue | AlwaysFalse):
         return F.lit(isinstance(bound, AlwaysTrue))
@@ -62,7 +62,7 @@ def filter_to_column(
 
 
 def literal(kind: PrimitiveType, value: Any) -> Column:
-    """Return a physical value as a Spark literal of the column's type, exact to the microsecond and the last digit in any session time zone."""
+    """Return a physical value as a Spark literal of the column's type, with all microseconds and digits, independent of the session's time zone."""
     if isinstance(kind, DateType):
         return F.date_from_unix_date(F.lit(value))
     if isinstance(kind, TimestamptzType):
@@ -81,13 +81,13 @@ def literal(kind: PrimitiveType, value: Any) -> Column:
         return F.lit(bytes(value))
     if isinstance(kind, IntegerType | LongType | DecimalType):
         exact = spark_type(kind)
-        # As text, because Py4J would give a decimal the scale of its digits, and an int no more than 32 bits unless it is large.
+        # As text, because Py4J would change the scale of a decimal, and would pass an int as 32 bits unless it is large.
         return F.lit(str(value)).cast(exact) if exact is not None else F.lit(value)
     return F.lit(value)
 
 
 def _ntz_text(micros: int) -> str:
-    """Return a timestamp as text for Spark, which requires four digits and a sign of years outside of 0 to 9999."""
+    """Return a timestamp as text for Spark, which requires four digits of a year, and a sign for years outside of 0 to 9999."""
     return format_timestamp(micros, utc=False)
 
 

@@ -1,10 +1,10 @@
-"""Push-down of filters: predicates that Spark pushes to a scan or a write, as Iceberg expressions.
+"""Push-down of filters: convert predicates that Spark pushes to a scan or a write to Iceberg expressions.
 
-Each predicate becomes an expression that is true for exactly the same rows. A predicate without such an expression is evaluated by Spark alone. A predicate of
-SQL is true, false or unknown; an expression states where it is true. Predicates on functions of a column (dates, `truncate`) are translated with
-`function_pushdown.py`. A predicate on `bucket` is no range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates it on
-every row. `true_of_all_rows` finds the filters that Spark need not evaluate. The opposite way, an Iceberg expression as a Spark column, is
-`expression_to_column.py`. Spec: Scan Planning; Partition Transforms (bucket).
+Each predicate becomes an expression that is true for exactly the same rows; a SQL predicate may be true, false or unknown for a row. If there is no such
+expression, only Spark evaluates the predicate. `function_pushdown.py` translates predicates on functions of a column (dates, `truncate`). A predicate on
+`bucket` is not a range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates it on every row. `true_of_all_rows` finds the
+filters that Spark need not evaluate. `expression_to_column.py` converts Iceberg expressions to Spark columns. Spec: Scan Planning; Partition Transforms
+(bucket).
 """
 
 import json
@@ -64,7 +64,8 @@ from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransf
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import IcebergType, UUIDType
 
-# Comparisons of a column with a value: the expression for where each is true, and for where it is false. Of a null it is neither. In expressions, too, NaN is
+# Comparisons of a column with a value: the expressions for the rows where each is true, and where it is false. For null it is neither. In expressions too, NaN
+# is
 # the greatest number and equals itself, and -0.0 equals 0.0.
 _COMPARISONS: Mapping[str, tuple[Callable[[str, Any], BooleanExpression], Callable[[str, Any], BooleanExpression]]] = {
     "=": (EqualTo, NotEqualTo),
@@ -75,14 +76,14 @@ _COMPARISONS: Mapping[str, tuple[Callable[[str, Any], BooleanExpression], Callab
     ">=": (GreaterThanOrEqual, LessThan),
     "STARTS_WITH": (StartsWith, NotStartsWith),
 }
-# For comparisons of functions: the operator that is true where this one is false.
+# For comparisons of functions, the operator that is true where this operator is false.
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "<=>": "not <=>"}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns that predicates name, and a function that returns the days of the session's time zone if the query has it."""
+    """The schema whose columns predicates may contain, and a function that returns the days of the session's time zone, if the query has one."""
 
     schema: Schema
     make_days: Callable[[], LocalDays] | None
@@ -98,19 +99,19 @@ def to_expressions(
     """Translate pushed predicates into Iceberg expressions.
 
     Args:
-        predicates: Spark's predicates, as `bridge/java/ConnectorJson.java` writes them.
-        schema: The schema whose columns they name.
-        days: Returns the days of the session's time zone; without it dates of timestamps with a zone are not translated.
+        predicates: Spark's predicates, in the form of `bridge/java/ConnectorJson.java`.
+        schema: The schema with the columns of the predicates.
+        days: A function that returns the days of the session's time zone; without it, dates of timestamps with a zone are not translated.
 
     Returns:
-        For each predicate an expression that is true for exactly the same rows; None where there is none.
+        For each predicate an expression that is true for exactly the same rows; None if there is no such expression.
     """
     columns = _Columns(schema, days)
     return [_to_expression(predicate, columns) for predicate in predicates]
 
 
 def pruning_filter(predicates: Sequence[ExpressionJson], schema: Schema, days: Callable[[], LocalDays] | None = None) -> BooleanExpression:
-    """Return the conjunction of all predicates that can be translated. Arguments are those of `to_expressions`."""
+    """Return the conjunction of all predicates that can be translated. The arguments are the same as for `to_expressions`."""
     return all_of([expression for expression in to_expressions(predicates, schema, days) if expression is not None])
 
 
@@ -124,9 +125,9 @@ def _to_expression(predicate: ExpressionJson, columns: _Columns) -> BooleanExpre
 
 
 def _translate(node: ExpressionJson, columns: _Columns, *, outcome: bool) -> BooleanExpression:
-    """Return the expression for the rows of which a predicate is true (`outcome`), or false; rows of which it is unknown match neither.
+    """Return the expression for the rows where a predicate is true (if `outcome`) or false. Rows where it is unknown match neither.
 
-    NOT swaps the two outcomes.
+    NOT translates its operand with the opposite outcome.
     """
     if node["kind"] == "reference":
         return EqualTo(_column(node, columns.schema)[0], outcome)
@@ -171,7 +172,7 @@ def _translate_comparison(name: str, children: Sequence[ExpressionJson], columns
         return EqualTo(column, value) if outcome else Or(IsNull(column), NotEqualTo(column, value))
     if name not in _COMPARISONS:
         raise NotTranslatable
-    if value is None:  # the comparison is unknown for every row
+    if value is None:  # the comparison is unknown for every row, so that no row matches
         return AlwaysFalse()
     return _COMPARISONS[name][0 if outcome else 1](column, value)
 
@@ -179,7 +180,7 @@ def _translate_comparison(name: str, children: Sequence[ExpressionJson], columns
 def _translate_function(
     name: str, function: ExpressionJson, others: Sequence[ExpressionJson], columns: _Columns, *, outcome: bool
 ) -> BooleanExpression:
-    """Translate a predicate on a function of a column; the function is null where the column is."""
+    """Translate a predicate on a function of a column. The function is null if the column is null."""
     column, test = _function(function, others, columns)
     if name in ("IS_NULL", "IS_NOT_NULL"):
         return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
@@ -200,7 +201,7 @@ def _translate_function(
 def _function(
     node: ExpressionJson, others: Sequence[ExpressionJson], columns: _Columns
 ) -> tuple[str, Callable[[str, Any], BooleanExpression]]:
-    """Return the column of a function, and the function that translates a comparison of its result, from operator and value."""
+    """Return the column of a function call, and the function that translates a comparison of the call's result, given the operator and the value."""
     truncation = truncation_of(node)
     if truncation is not None:
         column, kind = _column(truncation.column, columns.schema)
@@ -221,7 +222,7 @@ def _no_range(_: str, __: Any) -> BooleanExpression:
 
 
 def _translate_in(column: str, values: Sequence[Any], *, outcome: bool) -> BooleanExpression:
-    """Translate IN; with a null among the values it is never false."""
+    """Translate IN. If null is among the values, IN is never false."""
     non_null = tuple(value for value in values if value is not None)
     if outcome:
         return In(column, non_null) if non_null else AlwaysFalse()
@@ -235,7 +236,7 @@ def _constant(is_true: bool) -> BooleanExpression:
 
 
 def _is_uuid(text: Any) -> bool:
-    """Return whether a literal is a uuid in canonical text. Spark compares uuids as text, whose order in this form is that of the bytes."""
+    """Return whether a literal is a uuid in canonical text form. Spark compares uuids as text, which in this form gives the order of the bytes."""
     try:
         return isinstance(text, str) and str(uuid.UUID(text)) == text
     except ValueError:
@@ -243,7 +244,7 @@ def _is_uuid(text: Any) -> bool:
 
 
 def _column(node: ExpressionJson, schema: Schema) -> tuple[str, IcebergType]:
-    """Return the dotted name and the type of a column; refuse a name that means another column too."""
+    """Return the dotted name and the type of a column. Refuse an ambiguous name, which could also mean another column."""
     if node["kind"] != "reference":
         raise NotTranslatable
     name, fields = ".".join(node["parts"]), schema.fields
@@ -259,7 +260,7 @@ def _column(node: ExpressionJson, schema: Schema) -> tuple[str, IcebergType]:
 
 
 def literal_value(node: ExpressionJson) -> Any:
-    """Return the value of a literal for expressions and column defaults.
+    """Return the value of a literal, for expressions and column defaults.
 
     Args:
         node: Any expression of Spark.
@@ -288,7 +289,7 @@ def _value(node: ExpressionJson) -> Any:
         return int(text)
     if kind in ("float", "double"):
         number = float(text.replace("Infinity", "inf"))
-        # The shortest text of a float is that of another double.
+        # The shortest decimal text of a float parses to a different double.
         return float(np.float32(number)) if kind == "float" else number
     if isinstance(kind, str) and kind.startswith("decimal"):
         return Decimal(text)
@@ -297,7 +298,7 @@ def _value(node: ExpressionJson) -> Any:
     if kind in ("date", "timestamp", "timestamp_ntz"):
         return int(text)
     if isinstance(kind, str) and kind.startswith("time("):
-        micros, rest = divmod(int(text), 1000)  # Spark counts nanoseconds
+        micros, rest = divmod(int(text), 1000)  # Spark uses nanoseconds
         if not rest:
             return micros
     raise NotTranslatable
@@ -305,7 +306,7 @@ def _value(node: ExpressionJson) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class BucketFilter:
-    """A condition on the buckets of a column, by its field id: every matching row is in one of `buckets`."""
+    """A condition on the buckets of a column, given by field id: every matching row is in one of `buckets`."""
 
     source_id: int
     transform: BucketTransform
@@ -313,13 +314,13 @@ class BucketFilter:
 
 
 def bucket_filters(predicates: Iterable[ExpressionJson], schema: Schema) -> list[BucketFilter]:
-    """Return the conditions on buckets that every row of a scan fulfils, as all predicates are true of it."""
+    """Return the bucket conditions that follow from the predicates of a scan, all of which are true for every matching row."""
     filters = (_bucket_filter(term, schema) for predicate in predicates for term in _conjuncts(predicate))
     return [bucket_filter for bucket_filter in filters if bucket_filter is not None]
 
 
 def prune_buckets(plan: ScanPlan, filters: Sequence[BucketFilter], metadata: TableMetadata) -> ScanPlan:
-    """Return the plan without the files of other buckets; files of specs without such a partition field stay."""
+    """Return the plan without files in other buckets. Files of specs without a matching partition field are kept."""
     if not filters:
         return plan
     return plan.without_partitions([_bucket_mask(part, filters, metadata.spec_by_id(part.spec_id)) for part in plan.parts])
@@ -334,7 +335,7 @@ def _conjuncts(node: ExpressionJson) -> Iterator[ExpressionJson]:
 
 
 def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
-    """Return the filter of `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
+    """Return the filter for `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
     sides = list(node.get("children") or ())
     name = node.get("name")
     if name in ("=", "<=>") and sides[0]["kind"] == "literal":
@@ -347,7 +348,7 @@ def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
         return None
     values = {side["value"] for side in sides[1:]}
     field_id = schema.find_id(column) if column not in schema.ambiguous_names else None
-    # Spark has uuids as text, and the bucket of a text differs from that of the uuid.
+    # In Spark uuids are text, and the bucket of a text differs from the bucket of the uuid.
     if field_id is None or schema.path_of(field_id) != tuple(call.column["parts"]) or isinstance(schema.find_type(field_id), UUIDType):
         return None
     if name == "<=>" and None in values:
@@ -356,7 +357,7 @@ def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
 
 
 def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: PartitionSpec) -> NDArray[np.bool_]:
-    """Return which files may contain matching rows."""
+    """Return a mask of the files that may contain matching rows."""
     mask = np.ones(len(part), np.bool_)
     for bucket_filter in filters:
         buckets = pa.array(sorted(bucket_filter.buckets), pa.int32())
@@ -367,9 +368,9 @@ def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: Part
 
 
 def true_of_all_rows(plan: ScanPlan, filters: Sequence[BooleanExpression | None], metadata: TableMetadata) -> list[bool]:
-    """Return for each filter whether it is true of every row of the planned files.
+    """Return for each filter whether it is true for every row of the planned files.
 
-    The plan's own filter is the conjunction of the filters that are not None.
+    The plan was made with the conjunction of the filters that are not None.
     """
     if None not in filters and all(part.covered is not None and bool(part.covered.all()) for part in plan.parts):
         return [True] * len(filters)
@@ -377,7 +378,7 @@ def true_of_all_rows(plan: ScanPlan, filters: Sequence[BooleanExpression | None]
 
 
 def _is_true_of_all_rows(plan: ScanPlan, expression: BooleanExpression, metadata: TableMetadata) -> bool:
-    """Evaluate a filter on the partition values of the files. Only identity fields count: their partition values are those of the rows."""
+    """Evaluate a filter on the partition values of the files. Only identity fields are used, because their partition values are the values of the rows."""
     bound = bind(expression, plan.schema)
     specs = {spec.spec_id: _identities(spec) for spec in metadata.partition_specs}
     return all(bool(strict_mask(ManifestColumns(part.entries), bound, specs[part.spec_id], plan.schema).all()) for part in plan.parts)

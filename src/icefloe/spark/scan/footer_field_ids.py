@@ -1,6 +1,7 @@
-"""The field ids in the footers of data files, read by this process or by Spark's tasks: which columns a file has, and which of them are unsigned.
+"""Field ids in the footers of data files, read by this process or by Spark's tasks: the columns of each file, and which of them are unsigned.
 
-`read_strategy.py` needs them where a column's default, a name mapping or a struct makes that matter. Spec: Column Projection; Default values.
+`read_strategy.py` needs them if there are column defaults, a name mapping, or structs that old versions of Spark read wrongly. Spec: Column Projection; Default
+values.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,28 +18,28 @@ from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spec.ports import FileIO
 
-# Footers that the driver reads itself, in threads; more are read by Spark's tasks.
+# The maximum number of footers that the driver reads in threads; if there are more, Spark's tasks read them.
 MOST_ON_DRIVER = 256
 FOOTER_THREADS = 8
-# The field ids of a file's columns, inner ones too; None for a file that has none on any column.
+# The field ids of a file's columns at all levels; None for a file without field ids.
 FieldIds = frozenset[int] | None
 
 
 class StoredFields(NamedTuple):
-    """The field ids of a file, and the widths in bits of its columns of unsigned integers, by id."""
+    """The field ids of a file, and the widths in bits of its unsigned integer columns, by id."""
 
     ids: FieldIds
     unsigned: dict[int, int]
 
 
 def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[StoredFields]:
-    """Return the field ids in each task's file, in the order of the tasks.
+    """Return the field ids in the file of each task, in the order of the tasks.
 
     Args:
-        spark: A classic session; its tasks read the footers where there are more than `MOST_ON_DRIVER`.
+        spark: A classic session; its tasks read the footers if there are more than `MOST_ON_DRIVER`.
         io: The table's storage.
-        tasks: Scan tasks.
-        table_name: For the description of the job.
+        tasks: The scan tasks.
+        table_name: The name of the table, for the description of the job.
 
     Raises:
         NoSuchFileError, DataFileFormatError: A file is missing or damaged.

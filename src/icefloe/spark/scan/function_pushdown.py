@@ -1,9 +1,9 @@
-"""Push-down of predicates on functions of a column: `truncate`, `years` to `hours`, and Spark's dates, years and `trunc`.
+"""Push-down of predicates on functions of a column: `truncate`, the transforms `years` to `hours`, and Spark's date functions, `year` and `trunc`.
 
-Each function keeps the order of its column, so a comparison of its result is a range of the column's own values: `CAST(ts AS DATE) = d`,
-`year(ts) >= 2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`.
+Each function preserves the order of its column, so that a comparison of its result becomes a range of the column's values: `CAST(ts AS DATE) = d`, `year(ts) >=
+2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`.
 
-The predicates that contain these functions are translated in `filter_pushdown.py`; what the functions compute is `spark/functions/spark_functions.py`.
+`filter_pushdown.py` translates the predicates that contain these functions; `spark/functions/spark_functions.py` implements Icefloe's functions.
 Spec: Partition Transforms (truncate); Scan Planning.
 """
 
@@ -41,25 +41,26 @@ from icefloe.spec.partitioning.transforms import TruncateTransform
 from icefloe.spec.types import DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 from icefloe.spec.values import decimal_of, unscaled_value
 
-# An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `is` names its kind; `children`, `parts`, `type` and `value` describe it.
+# An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `is` is its kind; `children`, `parts`, `type` and `value` describe it.
 ExpressionJson = Mapping[str, Any]
 
 DAY_S = 24 * 60 * 60
 MICROS = 1_000_000
-# Seconds. No zone is farther from UTC than 18 hours; twice that, as an instant that far from a local midnight may have the other sign's offset.
+# In seconds: twice the maximum offset of a time zone from UTC, which is 18 hours. An instant that far from a local midnight may have an offset of the other
+# sign.
 _FARTHEST = 2 * 18 * 60 * 60
 _EXTRACT = re.compile(r"EXTRACT\((\w+) FROM ")
-# Months per step of `trunc`, by Spark's names of the unit. Weeks are counted apart; they begin on Monday.
+# Months in each unit of `trunc`, by Spark's names. Weeks are handled separately; they begin on Monday.
 _MONTHS = {"YEAR": 12, "YYYY": 12, "YY": 12, "QUARTER": 3, "MONTH": 1, "MON": 1, "MM": 1}
 _WEEK = "WEEK"
 _FIRST_MONDAY = -3  # 1969-12-29, in days since 1970-01-01
 _WHOLE = ("byte", "short", "integer", "long")
-# Spark has dates beyond these years too, but microseconds since 1970 may not reach them.
+# Spark also has dates outside of these years, but they may not fit in microseconds since 1970.
 _FIRST_YEAR, _LAST_YEAR = -9999, 9999
 
 
 class NotTranslatable(Exception):  # noqa: N818 a result, not a failure
-    """Signal that a Spark predicate has no Iceberg expression with the same meaning; Spark evaluates it alone."""
+    """A Spark predicate has no Iceberg expression with the same meaning, so that only Spark evaluates it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,23 @@ class Truncation:
 
 
 def truncation_of(node: ExpressionJson) -> Truncation | None:
-    """Return an expression as a call of `truncate`; None if it is no such call."""
+    """Parse an expression as a call of `truncate`; return None if it is not such a call."""
     call = call_of(node, "truncate")
     return None if call is None else Truncation(call.column, call.number)
 
 
 def truncation_filter(truncation: Truncation, operator: str, value: Any, column: str, kind: IcebergType) -> BooleanExpression:
-    """Translate `truncate(width, column) operator value` into a filter of the column.
+    """Translate `truncate(width, column) operator value` to a filter on the column.
 
     Args:
-        truncation: The call.
+        truncation: The call of `truncate`.
         operator: `=`, `<>` or `not <=>`.
         value: The literal, never null.
         column: The dotted name of the column.
         kind: The type of the column.
 
     Raises:
-        NotTranslatable: The operator or the type of the value has no such filter.
+        NotTranslatable: There is no such filter for the operator or the type of the value.
     """
     if operator == "not <=>":
         return Or(IsNull(column), truncation_filter(truncation, "<>", value, column, kind))
@@ -108,7 +109,7 @@ def _truncated_text_filter(width: int, value: Any, column: str, _: IcebergType, 
 
 
 def _truncated_number_filter(width: int, value: Any, column: str, kind: IcebergType, *, is_equal: bool) -> BooleanExpression:
-    ranges: list[tuple[Any, Any]] = []  # first value, first value after
+    ranges: list[tuple[Any, Any]] = []  # the first value, and the first value after the range
     if isinstance(kind, IntegerType | LongType) and isinstance(value, int):
         if value % width == 0:
             ranges.append((value, value + width))
@@ -130,22 +131,22 @@ def _truncated_number_filter(width: int, value: Any, column: str, kind: IcebergT
 class Period:
     """A function that maps dates or timestamps to the hour, day, week, month, quarter or year that contains them.
 
-    `first_step(value)` returns the first day (with 24 steps a day: the first hour) that the function maps to this value or a later one. `literal_types` are the
-    Spark types of the literals that its results are compared with.
+    `first_step(value)` returns the first day (or with 24 steps a day, the first hour) that the function maps to this value or a later one. `literal_types` are
+    the Spark types of literals that are compared with its results.
     """
 
     column: ExpressionJson
     first_step: Callable[[int], int]
     literal_types: tuple[str, ...]
     steps_a_day: int = 1
-    in_utc: bool = False  # whether days are days of UTC, whatever the session's time zone
+    in_utc: bool = False  # whether days are days in UTC, independent of the session's time zone
 
 
 def period_of(node: ExpressionJson) -> Period:
     """Return the period function that an expression calls.
 
     Raises:
-        NotTranslatable: The expression is another one.
+        NotTranslatable: The expression does not call a period function.
     """
     if node["kind"] == "cast" and json.loads(node["type"]) == "date":
         return Period(node["children"][0], lambda day: day, ("date",))
@@ -167,24 +168,24 @@ def period_of(node: ExpressionJson) -> Period:
 
 
 def check_date_like(kind: IcebergType) -> None:
-    """Raise `NotTranslatable` for a type that is neither a date nor a timestamp: a text may be no date, and then its date is null."""
+    """Raise `NotTranslatable` for a type that is neither a date nor a timestamp: a text, for example, may not be a date, so that the function returns null."""
     if not isinstance(kind, DateType | TimestampType | TimestamptzType):
         raise NotTranslatable
 
 
 def period_filter(period: Period, operator: str, value: int, column: str, kind: IcebergType, days: "LocalDays | None") -> BooleanExpression:
-    """Translate `function(column) operator value` into a range of the column.
+    """Translate `function(column) operator value` to a range of the column.
 
     Args:
-        period: The function.
+        period: The period function.
         operator: `=`, `<>`, `<`, `<=`, `>`, `>=` or `not <=>`.
         value: The literal: a whole number, or days since 1970-01-01.
         column: The dotted name of the column.
         kind: The type of the column.
-        days: Days of the session's time zone, by which timestamps with a zone become dates; None where the zone is not known.
+        days: The days of the session's time zone, which determine the dates of timestamps with a zone; None if the zone is unknown.
 
     Raises:
-        NotTranslatable: The operator is another one, or a boundary has no exact value of the column's type.
+        NotTranslatable: The operator is not supported, or a boundary has no exact value of the column's type.
     """
     start, end = (_boundary(period, step, kind, days) for step in (value, value + 1))
     below, above = LessThan(column, start), GreaterThanOrEqual(column, end)
@@ -237,7 +238,7 @@ def _week_from(day: int) -> int:
     return _FIRST_MONDAY - (_FIRST_MONDAY - day) // 7 * 7
 
 
-# Functions of a catalog; `period_of` sets their column. A date has no hours.
+# Functions of a catalog; `period_of` sets their column. For dates there are no hours.
 _FUNCTIONS = {
     "years": Period({}, lambda years: _first_of_month(years * 12), _WHOLE, in_utc=True),
     "months": Period({}, _first_of_month, _WHOLE, in_utc=True),
@@ -247,9 +248,9 @@ _FUNCTIONS = {
 
 
 class LocalDays:
-    """The days of one time zone, by the rules of the JVM that Spark computes with.
+    """The days of a time zone, by the rules of the JVM in which Spark computes.
 
-    Python's own rules may be those of another year, and they lack some of the zone names that Spark accepts.
+    Python's rules may be of a different year, and do not have all zone names that Spark accepts.
     """
 
     def __init__(self, spark: SparkSession, zone: str) -> None:
@@ -263,13 +264,13 @@ class LocalDays:
             day: Days since 1970-01-01.
 
         Returns:
-            Microseconds since 1970-01-01 UTC, from which on the local date is this day or a later one, and never before; None where there is no such instant
-            because clocks were put back over midnight.
+            The instant in microseconds since 1970-01-01 UTC, before which the local date is always earlier, and after which it is never earlier. None if there
+            is no such instant, because clocks were set back over midnight.
         """
         midnight = day * DAY_S
         start = None
         for begin, end, offset in self._stretches(midnight - _FARTHEST, midnight + _FARTHEST):
-            first = min(max(midnight - offset, begin), end)  # first second of the stretch that is not before midnight
+            first = min(max(midnight - offset, begin), end)  # the first second of the stretch that is not before midnight
             if start is None and first < end:
                 start = first
             elif start is not None and first > begin:

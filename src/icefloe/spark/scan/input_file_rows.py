@@ -1,6 +1,6 @@
-"""Files of JSON lines, CSV or Parquet as a DataFrame with a schema, for loading into a table.
+"""Reading files of JSON lines, CSV or Parquet as a DataFrame with a given schema, to load them into a table.
 
-Which files and which format is the caller's choice; writing them to a table is `spark/write/data_file_job.py`.
+The caller chooses the files and the format; `spark/write/data_file_job.py` writes the rows to a table.
 """
 
 import re
@@ -20,25 +20,25 @@ from icefloe.spec.schema.schema import Schema
 
 JSON, CSV, PARQUET = "json", "csv", "parquet"
 
-# Whole ISO 8601 dates and times, with any fraction of a second.
+# Complete ISO 8601 dates and times, with any fraction of a second.
 _TIMESTAMPS = {
     "timestampFormat": "yyyy-MM-dd['T'][' ']HH:mm:ss[.SSSSSSSSS][.SSSSSS][.SSS][XXX]",
     "timestampNTZFormat": "yyyy-MM-dd['T'][' ']HH:mm:ss[.SSSSSSSSS][.SSSSSS][.SSS]",
-    # Times without a zone in a column of points in time.
+    # Times without a zone, for columns of instants.
     "timeZone": "UTC",
 }
 OPTIONS: Mapping[str, Mapping[str, str]] = {JSON: _TIMESTAMPS, CSV: {"header": "true", **_TIMESTAMPS}, PARQUET: {}}
-# A row that does not match the schema ends the load; by default Spark would read it as a row of nulls.
+# A row that does not match the schema is an error; by default Spark would read it as a row of nulls.
 STRICT = {"mode": "FAILFAST"}
 
-# Characters with a meaning where Hadoop reads a path as a pattern.
+# Characters with a special meaning in Hadoop's path patterns.
 _PATTERN_SIGNS = re.compile(r"([\\*?\[\]{}])")
 _MALFORMED = re.compile(r"\[MALFORMED_RECORD[^]]*\][^:]*: (?P<record>.*)")
 _IN_FILE = re.compile(r"reading file (?P<path>\S+?)\.\s")
 
 
 class RowsRequest(Protocol):
-    """The files to read: the request that `icefloe.loading` makes."""
+    """The files to read, and their format and columns. `icefloe.loading` creates the request."""
 
     @property
     def paths(self) -> Sequence[str]:
@@ -46,7 +46,7 @@ class RowsRequest(Protocol):
 
     @property
     def file_format(self) -> str:
-        """The name that Spark has for the format of the files: `json`, `csv` or `parquet`."""
+        """Spark's name for the format of the files: `json`, `csv` or `parquet`."""
 
     @property
     def columns(self) -> Schema:
@@ -54,7 +54,7 @@ class RowsRequest(Protocol):
 
     @property
     def read_as(self) -> Schema:
-        """The columns of the files, in their order."""
+        """The columns of the files, in their order in the files."""
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -64,8 +64,8 @@ class RowsRequest(Protocol):
 def read_files(spark: SparkSession, request: RowsRequest) -> DataFrame:
     """Return the rows of files of one format, with the columns and types of the request.
 
-    Spark infers nothing and takes no schema from a file: it trusts what a Parquet footer states, and would import and call the classes of user-defined types
-    by name, take expressions in the metadata of fields as defaults, and match columns by the ids there.
+    Spark does not infer a schema or read one from the files, because it would trust a Parquet footer: it would import and call classes of user-defined types by
+    name, use expressions in field metadata as defaults, and match columns by the field ids in the footer.
 
     Args:
         spark: A classic session.
@@ -85,7 +85,7 @@ def read_files(spark: SparkSession, request: RowsRequest) -> DataFrame:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Turn Spark's failures to read files into errors that name the file and the row."""
+    """Translate Spark's errors of reading files to errors that contain the file and the row."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -118,12 +118,12 @@ def _not_whole(path: str | None) -> DataFileFormatError:
 
 
 def _plain(location: str) -> str:
-    """Convert a location in an error of Spark to a path as the caller wrote it."""
+    """Convert a location in an error of Spark to a path in the form that callers use."""
     return local_path(location) if scheme_of(location) == "file" else location
 
 
 def _spark_path(path: str) -> str:
-    """Return a location for Spark's reader: local ones with their scheme, and pattern characters escaped."""
+    """Return a location for Spark's reader: with a scheme if it is local, and with pattern characters escaped."""
     if scheme_of(path) != "file":
         return path
     return "file:" + _PATTERN_SIGNS.sub(r"\\\1", local_path(path))

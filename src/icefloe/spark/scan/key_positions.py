@@ -1,7 +1,8 @@
-"""Positions of the rows that equality deletes delete: found once by a Spark job, and kept for later statements on the same files in one session.
+"""Positions of the rows that equality deletes delete: found once by a Spark job, and cached for later statements on the same files in a session.
 
-A scan that looks keys up reads the key columns, which may be most of its cost. The first scan of the files looks them up. The second one finds the positions,
-and it and all later ones leave the rows out as those of a deletion vector. Data files and delete files never change, so kept positions stay exact.
+A scan that looks up keys must read the key columns, which may be most of its cost. So only the first scan of some files looks up keys. The second scan searches
+the positions, and it and all later scans skip the deleted rows as for a deletion vector. Data files and delete files never change, so that cached positions
+stay exact.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
@@ -30,16 +31,16 @@ from icefloe.spec.schema.metadata_columns import DELETED, POS
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 
-# Times that the positions of the same files are searched for, where they were dropped for others; after that keys are looked up.
+# The number of times that the positions of the same files are searched, if they were evicted in between; after that, keys are looked up.
 MOST_SEARCHES = 3
-# Rows of the files whose positions are searched for, and bytes of the positions: the search reads the key columns of all files, while a statement is planned.
+# The maximum number of rows in the searched files, and of bytes of positions: the search reads the key columns of all files while a statement is planned.
 MOST_ROWS = 100_000_000
 MOST_POSITION_BYTES = 2**26
 
 
 @dataclass(slots=True)
 class _Uses:
-    """How often files with equality deletes were scanned, and their positions searched for."""
+    """The number of scans of files with equality deletes, and the number of searches for their positions."""
 
     scans: int = 0
     searches: int = 0
@@ -48,13 +49,13 @@ class _Uses:
 def with_kept_positions(
     spark: SparkSession, request: ScanRequest, group: ScanFileGroup, known: BoundedCache[Hashable, Any]
 ) -> ScanFileGroup:
-    """Return the group with deleted positions in place of equality deletes, from the second scan of the same files on.
+    """From the second scan of the same files on, return the group with deleted positions in place of equality deletes.
 
     Args:
         spark: A classic session whose executors have Icefloe's classes.
         request: The scan.
         group: Files with equality deletes, for Spark's own scan.
-        known: The positions of earlier statements, to which new ones are added.
+        known: The cached positions of earlier statements, to which new positions are added.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A data file or delete file is missing or damaged.
@@ -65,8 +66,9 @@ def with_kept_positions(
     tasks = [task for part in group.parts for task in part.tasks()]
     if sum(task.file.record_count for task in tasks) > MOST_ROWS:
         return group
-    # By another schema the same files may have other values in a key column that they lack, and by another name mapping delete files without field ids have
-    # other keys.
+    # With a different schema, the same files may have other values in a key column that they lack; with a different name mapping, delete files without field
+    # ids
+    # may have other keys.
     columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns), repr(request.name_mapping))
     key = (columns, *((task.file.file_path, *((file.file_path, file.content_offset) for file in task.delete_files)) for task in tasks))
     key_bytes = BYTES_OF_A_KEY * len(tasks)
@@ -75,7 +77,7 @@ def with_kept_positions(
     if uses.scans == 1:
         return group
 
-    def search() -> tuple[DeletedRows | None, int]:  # the bytes of the key count as those of its uses
+    def search() -> tuple[DeletedRows | None, int]:  # the size of the key counts as the size of its counters
         if uses.searches == MOST_SEARCHES:
             return None, 0
         uses.searches += 1
@@ -90,7 +92,7 @@ def with_kept_positions(
 
 
 def deleted_positions(spark: SparkSession, request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[DeletionVector]:
-    """Return the positions of all deleted rows in each task's file, by a Spark job that reads the key columns. Raises as `with_kept_positions`."""
+    """Return the positions of all deleted rows in each task's file, with a Spark job that reads the key columns. Raises as `with_kept_positions`."""
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     reader = DeletedRowReader(request.io, request.schema, request.specs, request.name_mapping, deletes)
     slices = min(len(tasks), MOST_SPARK_TASKS)
@@ -100,7 +102,7 @@ def deleted_positions(spark: SparkSession, request: ScanRequest, tasks: Sequence
 
 @dataclass(frozen=True)
 class DeletedRowReader:
-    """A function that Spark tasks run: it takes scan tasks, and returns the positions of all deleted rows in the file of each."""
+    """A function for Spark's tasks: it takes scan tasks, and returns the positions of all deleted rows in the file of each task."""
 
     io: FileIO
     schema: Schema

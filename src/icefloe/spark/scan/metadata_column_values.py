@@ -1,6 +1,6 @@
-"""Metadata columns of Spark's own scan, computed from constants per file, the position of the row, and the lineage columns that the file may have.
+"""Metadata columns in Spark's own scan, computed from constants per file, the position of the row, and the lineage columns that a file may contain.
 
-In process they are computed in `icefloe/datafile/metadata_columns_of_rows.py`, to the same values. Spec: Column Projection; Reserved Field IDs; Row Lineage.
+Outside of Spark, `icefloe/datafile/metadata_columns_of_rows.py` computes the same values. Spec: Column Projection; Reserved Field IDs; Row Lineage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,16 +32,16 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import physical_arrow_type
 
-# Prefix of columns that exist only during a scan; a column of a table that has it too is renamed while the scan runs.
+# Prefix of columns that exist only during a scan; if a table's column has the prefix too, it is renamed during the scan.
 OWN_PREFIX = "icefloe "
-# Spark's Parquet reader writes the row's position into a column of this name. As `_metadata.row_index` it would be packed into a struct for every row.
+# Spark's Parquet reader writes the position of the row to a column with this name. `_metadata.row_index` would be packed into a struct for every row.
 POSITION_COLUMN = "_tmp_metadata_row_index"
-# Whether the row is deleted by its position. `bridge/java/CountedParquet.java` fills both columns in.
+# Whether the row's position is deleted. `bridge/java/CountedParquet.java` fills both columns.
 DELETED_ROWS_COLUMN = f"{OWN_PREFIX}deleted"
 _FILE, _SPEC_ID = f"{OWN_PREFIX}file", f"{OWN_PREFIX}spec id"
 _FIRST_ROW_ID, _SEQUENCE_NUMBER = f"{OWN_PREFIX}first row id", f"{OWN_PREFIX}sequence number"
 _STORED = f"{OWN_PREFIX}stored "
-# The constants that a metadata column needs: name, Spark type, and the column of planned files that contains it.
+# The constants for metadata columns: name, Spark type, and the column of the planned files that contains the value.
 _CONSTANTS: Mapping[int, tuple[tuple[str, Any, str], ...]] = {
     names.FILE.field_id: ((_FILE, StringType(), "file_path"),),
     names.SPEC_ID.field_id: ((_SPEC_ID, IntegerType(), "spec_id"),),
@@ -55,7 +55,7 @@ _CONSTANTS: Mapping[int, tuple[tuple[str, Any, str], ...]] = {
 OF_POSITIONS = frozenset([names.POS.field_id, names.ROW_ID.field_id])
 
 
-# Arrow's type of a constant on its way to Spark, where it is not that of the physical values.
+# The Arrow types in which constants are sent to Spark, if they differ from the type of the physical values.
 _CONSTANT_TYPES: Mapping[type[IcebergType], Any] = {
     DateType: pa.date32(),
     TimestampType: pa.timestamp("us"),
@@ -67,24 +67,24 @@ _CONSTANT_TYPES: Mapping[type[IcebergType], Any] = {
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumns:
-    """The metadata columns of one scan, by field id; `partition` is the type of `_partition` where the scan reads it."""
+    """The metadata columns of a scan, by field id; `partition` is the type of `_partition`, if the scan reads it."""
 
     field_ids: frozenset[int]
     partition: StructType
 
     @property
     def stored(self) -> tuple[NestedField, ...]:
-        """Return the columns to look for in the files themselves, under their names in the scan."""
+        """The columns that a file may contain itself, with their names during the scan."""
         return tuple(replace(field, name=_STORED + field.name) for field in names.LINEAGE_COLUMNS if field.field_id in self.field_ids)
 
     def constants(self, files: Any) -> tuple[SparkStruct, dict[str, Any]]:
-        """Return the constants per file that the columns need.
+        """Return the constants per file that the metadata columns need.
 
         Args:
-            files: A `pyarrow.Table` in the columns of `ScanPlan.files`.
+            files: A `pyarrow.Table` with the columns of `ScanPlan.files`.
 
         Returns:
-            The Spark fields, and an Arrow array for each.
+            The Spark fields of the constants, and for each an Arrow array with one value per file.
         """
         needed = {name: (kind, source) for field_id in sorted(self.field_ids) for name, kind, source in _CONSTANTS.get(field_id, ())}
         fields = [StructField(name, kind, True) for name, (kind, _) in needed.items()]
@@ -99,7 +99,7 @@ class MetadataColumns:
         return SparkStruct(fields), arrays
 
     def columns(self, is_deleted: Column) -> dict[int, Column]:
-        """Return an expression for each column, by field id; `is_deleted` is the one for `_deleted`."""
+        """Return an expression for each metadata column, by field id. `is_deleted` is the expression for `_deleted`."""
         return {field_id: is_deleted if field_id == names.DELETED.field_id else self._column(field_id) for field_id in self.field_ids}
 
     def _column(self, field_id: int) -> Column:
@@ -118,7 +118,7 @@ class MetadataColumns:
         else:
             inherited = column_named(_SEQUENCE_NUMBER)
             stored = column_named(_STORED + names.LAST_UPDATED_SEQUENCE_NUMBER.name)
-        # Spec: Row Lineage. The rows of a file without a first row id have no ids, even where the file has values.
+        # Spec: Row Lineage. In a file without a first row id, rows have no ids, even if the file contains values.
         return F.when(first_row_id.isNotNull(), F.coalesce(stored, inherited))
 
     def _partition(self) -> Column:
@@ -128,24 +128,24 @@ class MetadataColumns:
 
 
 def row_position() -> Column:
-    """Return the position of the row in its file, never null.
+    """Return an expression for the position of the row in its file, which is never null.
 
-    With a Spark whose reader leaves the column empty the query fails, instead of taking every row for the first.
+    If Spark's reader leaves the column empty, the query fails, so that not every row is treated as the first row.
     """
-    # The bare column would be used in filters on row groups, which find columns by name, and a file may have a column of this name. The 0 is never reached;
-    # with it Spark infers that there is no null.
+    # A bare column would be used in filters on row groups, which find columns by name, and a file may have a column with this name. The 0 is never reached, but
+    # because of it Spark infers that the expression is never null.
     unknown = F.raise_error(F.lit("Spark's Parquet reader returned no row position")).cast("long")
     return F.coalesce(column_named(POSITION_COLUMN), unknown, F.lit(0).cast("long"))
 
 
 def is_row_deleted() -> Column:
-    """Return whether the row is deleted by its position, never null, as `row_position`."""
+    """Return an expression for whether the row is deleted by its position; it is never null, as for `row_position`."""
     unknown = F.raise_error(F.lit("Spark's Parquet reader returned no value for deleted rows")).cast("boolean")
     return F.coalesce(column_named(DELETED_ROWS_COLUMN), unknown, F.lit(False))
 
 
 def position_name_conflict(schemas: Iterable[Schema]) -> str:
-    """Return why Spark's own scan cannot read positions in files of these schemas: a column has the name of one of its own columns. Empty where none has."""
+    """Return the reason why Spark's own scan cannot read positions in files of these schemas: a column has the name of its position column. Empty if it can."""
     own = (POSITION_COLUMN, DELETED_ROWS_COLUMN)
     conflict = next((name for schema in schemas for name in schema.names if name.lower() in own), None)
     return "" if conflict is None else f"one of its columns for row positions has the name of the column {conflict}, present or former"
@@ -155,15 +155,15 @@ _ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int3
 
 
 def _column(files: Any, name: str, kind: Any) -> Any:
-    """Return a column of the planned files; nulls where the plan does not have it, such as first row ids before version 3."""
+    """Return a column of the planned files, or nulls if the plan does not have it, for example first row ids before version 3."""
     return files[name].cast(kind) if name in files.column_names else pa.nulls(files.num_rows, kind)
 
 
 def as_constant(values: Any, kind: IcebergType) -> Any:
-    """Convert the values of a column that is constant within each file, such as a partition value, to the Arrow type that Spark needs for the column.
+    """Convert values that are constant within each file, such as partition values, to the Arrow type that Spark needs for the column.
 
     Args:
-        values: An Arrow array of physical values, one for each file; null where a file has no value.
+        values: An Arrow array of physical values, one for each file; null for a file without a value.
         kind: The Iceberg type of the column.
 
     Spec: Column Projection.

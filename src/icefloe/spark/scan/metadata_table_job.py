@@ -1,6 +1,6 @@
-"""Rows of a metadata table of files or entries from a Spark job: each task reads some manifests and computes their rows.
+"""Rows of the metadata tables of files and entries, computed by a Spark job: each task reads some manifests.
 
-What the rows are is defined in `icefloe.metadata_tables`. Spec: Manifests; Snapshots.
+`icefloe.metadata_tables` defines the rows. Spec: Manifests; Snapshots.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.schema.schema import Schema
 
-# Bytes of manifests that the driver reads itself (their rows take some ten times as many bytes), and those that a task reads.
+# The bytes of manifests up to which the driver reads them itself (their rows take about ten times as many bytes), and the bytes of manifests that a task reads.
 MOST_BYTES_HERE, BYTES_OF_A_TASK = 64 * 1024 * 1024, 8 * 1024 * 1024
 _ROWS_OF_A_BATCH = 8192
 _VALUES = TaskValues()
@@ -27,12 +27,12 @@ _PACKED = StructType([StructField("manifests", BinaryType(), False)])
 
 
 def is_worth_a_job(rows: ManifestRows, mode: PlanningMode) -> bool:
-    """Return whether Spark's tasks compute the rows: as the planning mode requires, or in mode `auto` by the bytes to read."""
+    """Return whether Spark's tasks should compute the rows: if the planning mode requires it, or in the mode `auto` if there are enough bytes to read."""
     return mode == "distributed" or (mode == "auto" and rows.manifest_bytes > MOST_BYTES_HERE)
 
 
 def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
-    """Return the rows as a lazy DataFrame.
+    """Return the rows as a lazy DataFrame that a Spark job computes.
 
     Raises:
         UnsupportedTypeError: Spark has no type for a column.
@@ -45,17 +45,17 @@ def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
 
 
 def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Return rows in the form that Spark expects, in one chunk: PySpark loses rows of tables whose columns have several."""
+    """Return rows in the form that Spark expects, in a single chunk: PySpark loses rows of tables whose columns have several chunks."""
     arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
     return pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
 
 
 @dataclass(frozen=True)
 class ManifestRowsTask:
-    """A function that Spark tasks run: it takes manifests, and returns their rows."""
+    """A function for Spark's tasks: it takes manifests, and returns their rows."""
 
     schema: Schema
-    rows: ManifestRows  # without manifests, which come in the batches
+    rows: ManifestRows  # the rows object without manifests, which are in the batches
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
-"""Spark's own vectorised Parquet scan over planned files: columns found by field id, constants per file, deleted rows filtered out, metadata columns.
+"""Spark's own vectorized Parquet scan over planned files: columns by field id, constants per file, deleted rows filtered out, and metadata columns.
 
-Which files are read this way is decided in `read_strategy.py`. The JVM receives the planned files as one Arrow stream, where `bridge/java/PlannedFiles.java` is
-Spark's index of files. Spec: Column Projection; Row-level Deletes; Row Lineage.
+`read_strategy.py` decides which files are read in this way. The JVM receives the planned files as one Arrow stream, from which `bridge/java/PlannedFiles.java`
+implements Spark's file index. Spec: Column Projection; Row-level Deletes; Row Lineage.
 """
 
 import json
@@ -57,44 +57,44 @@ from icefloe.spec.schema.schema import Schema, fields_to_read
 from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.spec.values import physical_array
 
-# The first columns of the table of files that the JVM receives; one per constant follows.
+# The first columns in the table of files for the JVM; a column for each constant follows.
 PATH_COLUMN, SIZE_COLUMN = "path", "size"
-# Options of the reader, which override settings of the session. Iceberg's columns are found by id, and its calendar is always Gregorian.
+# Options of the reader, which override the session's settings. Iceberg's columns are found by id, and its calendar is always Gregorian.
 READER_OPTIONS: Mapping[str, str] = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    # Nothing is left out in silence: neither missing and damaged files nor the columns of a file without ids.
+    # Missing and damaged files, and files without field ids, are errors and must not be skipped silently.
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",
     "ignoreMissingFiles": "false",
     "ignoreCorruptFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
-    # A struct is not null where a file lacks all fields that are read of it. Spark before 4.1 has no such setting, see `read_strategy.py`.
+    # A struct is not null because a file lacks all of its requested fields. Spark before 4.1 does not have this setting, see `read_strategy.py`.
     "spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing": "false",
 }
-# Java objects that create native scans, by application.
+# The Java objects that create native scans, by application.
 _NATIVE_SCANS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
-# 1 is the fastest level of deflate; paths shrink to a tenth.
+# Level 1 of deflate is the fastest; it reduces paths to a tenth.
 _DEFLATE_LEVEL = 1
-# Bytes that Spark estimates for a column that only the scan itself needs.
+# Bytes that Spark estimates for each column that is only for the scan itself.
 _WIDTHS_OF_HIDDEN_COLUMNS: Mapping[type, int] = {BooleanType: 1, IntegerType: 4}
 _WIDTH_OF_OTHERS = 8
 
 
-# Returns a value of each file of a table in the columns of `ScanPlan.files`, as an Arrow array.
+# A function that returns a value for each file, as an Arrow array. Its argument is a table with the columns of `ScanPlan.files`.
 FileValues = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanFileGroup:
-    """Files of a plan that are read by one strategy.
+    """Files of a plan that are read with the same strategy.
 
     Attributes:
         parts: The files.
-        reason: Why Spark's own scan cannot read them; empty where it can. The attributes below are for Spark's own scan.
-        constant_ids: Ids of columns with one value per file, by its partition.
-        missing: Ids of columns that no file has and that have a default.
-        deleted: The positions deleted in each file, in the order of the parts' files; None where no position is deleted.
-        equality: The equality deletes that apply; None where none do.
+        reason: The reason why Spark's own scan cannot read the files; empty if it can. The attributes below are only for Spark's own scan.
+        constant_ids: Ids of columns with one value per file, which comes from the file's partition.
+        missing: Ids of columns with a default that none of the files has.
+        deleted: The deleted positions of each file, in the order of the files; None if there are no deleted positions.
+        equality: The equality deletes that apply; None if there are none.
         kept: The estimated share of the rows that Spark's filters keep.
     """
 
@@ -108,7 +108,7 @@ class ScanFileGroup:
 
     @property
     def files(self) -> Any:
-        """Return the files as one `pyarrow.Table`, in the columns of `ScanPlan.files`."""
+        """The files as one `pyarrow.Table`, with the columns of `ScanPlan.files`."""
         tables = [part.entries for part in self.parts]
         if not tables:  # a plan without files has the columns too
             return ENTRY_FIELDS.append(pa.field("spec_id", pa.int32())).empty_table()
@@ -117,7 +117,7 @@ class ScanFileGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of one native scan: read from files, constants, the ids of those that are null, names for Spark's reader, metadata columns."""
+    """The columns of a native scan: those read from files, constants, ids of null columns, names for Spark's reader, and metadata columns."""
 
     data: tuple[NestedField, ...]
     constants: tuple[NestedField, ...]
@@ -127,17 +127,17 @@ class _Columns:
 
     @property
     def reader_names(self) -> Mapping[str, str]:
-        """Return the names of the top-level columns while Spark's reader sees them."""
+        """The names of the top-level columns in Spark's reader."""
         return self.names.columns
 
 
 def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup) -> DataFrame:
-    """Return the rows of a file group in the columns of the projection.
+    """Return the rows of a file group, with the columns of the projection.
 
     Args:
         spark: A classic session.
         request: The scan.
-        needed: The part of the table's schema that the projection and the filter need.
+        needed: The part of the table's schema that the projection and the filter use.
         group: Files that Spark's own scan reads.
     """
     columns = _columns(request, needed, group)
@@ -148,15 +148,14 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
 def _project(
     spark: SparkSession, request: ScanRequest, rows: DataFrame, columns: _Columns, equality: EqualityDeletes | None, *, has_deleted: bool
 ) -> DataFrame:
-    """Apply the filter and the equality deletes to the rows of files, and return the columns of the projection.
+    """Apply the filter and the equality deletes to rows of files, and return the columns of the projection.
 
     Args:
         spark: A classic session.
         request: The scan.
-        rows: The rows of the files as Spark reads them. Rows that position deletes delete are among them only if the projection has
-            `_deleted`.
+        rows: The rows of the files in the form in which Spark reads them. They contain rows that are deleted by position only if the projection has `_deleted`.
         columns: The columns of the scan.
-        equality: The equality deletes that apply; None where none do.
+        equality: The equality deletes that apply; None if there are none.
         has_deleted: Whether position deletes apply to the files, so that `rows` may have the column `DELETED_ROWS_COLUMN`.
     """
     reads_deleted = has_deleted and DELETED.field_id in request.projection
@@ -165,7 +164,7 @@ def _project(
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns.data) else {}
     if columns.metadata is not None:
         computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
-    if not isinstance(request.row_filter, AlwaysTrue):  # before the deletes by key, as the filter may leave few rows to look up
+    if not isinstance(request.row_filter, AlwaysTrue):  # before the equality deletes, because the filter may leave few rows to look up
         metadata_columns = {
             test.path[0]: computed[test.field.field_id] for test in predicates(request.row_filter) if test.field.field_id in computed
         }
@@ -176,17 +175,17 @@ def _project(
 
 
 def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup, non_null: Set[int] = frozenset()) -> Any:
-    """Return Spark's logical plan of the rows of `native_scan`, which Spark need neither analyze nor optimize; None if the rows need more than their columns.
+    """Return Spark's logical plan of the rows of `native_scan`, already analyzed and optimized; None if the rows need more than a selection of columns.
 
     Args:
         spark: A classic session.
         request: The scan.
-        needed: The part of the table's schema that the projection and the filter need.
+        needed: The part of the table's schema that the projection and the filter use.
         group: Files that Spark's own scan reads.
-        non_null: Ids of columns that hold no null and that the query requires.
+        non_null: Ids of columns without nulls that the query filters by IS NOT NULL.
 
     Raises:
-        EngineError: As `native_relation`.
+        EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
     """
     columns = _columns(request, needed, group)
     names = None if group.equality is not None else _plain_names(request, columns)
@@ -197,7 +196,7 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
 
 
 def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
-    """Return the columns of the projection as `native_relation` selects them; None where the rows are filtered, or a column is computed or renamed inside."""
+    """Return the columns of the projection in the form of `native_relation`; None if rows are filtered, or a column is computed or has renamed fields."""
     if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None or columns.names.renamed_inside:
         return None
     outputs = [_output(field, columns, {}, {}) for field in request.projection.fields]
@@ -213,17 +212,17 @@ def partitioned_files(
     groups: Sequence[ScanFileGroup],
     keys: Sequence[tuple[StructField, FileValues]],
 ) -> Any:
-    """Return Java's scan of file groups whose splits have partition keys, with the plan of its rows in the columns of the projection.
+    """Return Java's scan of file groups, whose splits have partition keys, with the plan of its rows in the columns of the projection.
 
     Args:
         spark: A classic session whose executors have Icefloe's classes.
         request: The scan.
-        needed: The part of the table's schema that the projection and the filter need.
-        groups: Files that Spark's own scan reads, at least one group.
-        keys: The partition keys: a column that no table has, and a function that returns its values for files, in Spark's Arrow type.
+        needed: The part of the table's schema that the projection and the filter use.
+        groups: One or more groups of files that Spark's own scan reads.
+        keys: The partition keys: a column whose name no table has, and a function that returns its values for files, in Spark's Arrow type.
 
     Raises:
-        EngineError: As `native_relation`.
+        EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
     """
     united_deletes = union_deletes([group.parts for group in groups], [group.equality for group in groups])
     if united_deletes is not None:
@@ -266,7 +265,7 @@ def _columns(request: ScanRequest, needed: Schema, group: ScanFileGroup) -> _Col
     dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
     if equality is not None:
         needed = _with_keys(needed, request.schema, equality)
-    # A column of unknown type is null, even where a file has values in it. Spec: Parquet (Appendix A).
+    # A column of unknown type is null, even if a file contains values. Spec: Parquet (Appendix A).
     unknown = frozenset(field.field_id for field in needed.fields if isinstance(field.field_type, UnknownType))
     constant = group.constant_ids | group.missing
     names = names_for_the_reader(needed, request.schemas)
@@ -280,7 +279,7 @@ def _columns(request: ScanRequest, needed: Schema, group: ScanFileGroup) -> _Col
 
 
 def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
-    """Return the columns to read, with those key columns of equality deletes that the table still has."""
+    """Return the columns to read, including the key columns of equality deletes that the table still has."""
     return Schema(*fields_to_read(schema, needed, {key.field_id for key in equality.key_columns}))
 
 
@@ -295,7 +294,7 @@ def requested_metadata_ids(request: ScanRequest) -> frozenset[int]:
 
 
 def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
-    """Return the metadata columns of a scan; None where it reads none."""
+    """Return the metadata columns of a scan; None if it reads no metadata columns."""
     field_ids = requested_metadata_ids(request)
     if not field_ids:
         return None
@@ -304,7 +303,7 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
 
 
 def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Columns) -> dict[str, Any]:
-    """Return the arguments of `native_relation` for a group, with all columns that the scan needs."""
+    """Return the arguments of `native_relation` for a group, with all columns that the scan uses."""
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for number, field in enumerate(columns.constants):
@@ -344,7 +343,7 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
 
 
 def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:
-    """Return the bytes of a group's columns and of those that only the scan needs, whose share Spark's optimizer takes off again by the sizes of types."""
+    """Return the bytes of a group's columns and of columns that only the scan uses, because Spark's optimizer subtracts the share of the latter."""
     read = (*columns.data, *columns.constants)
     count = 0 if group.deleted is None else group.deleted.count
     size = stored_bytes(group.files, read, request.schema, deleted=count, kept=group.kept)
@@ -353,12 +352,13 @@ def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden:
 
 
 def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int, kept: float = 1.0) -> int:
-    """Estimate the bytes that live rows of columns take in data files, by which Spark decides whether a join can broadcast them.
+    """Estimate the bytes of live rows in data files for some columns. Spark uses the estimate to decide whether a join can broadcast the rows.
 
-    The columns share the bytes of the files by the sizes of their types, as in Spark's own scan of Parquet files: a query is planned as on the bare files.
+    The bytes of the files are divided among the columns by the sizes of their types, as Spark does for Parquet files, so that queries are planned as if they
+    read the files directly.
 
     Args:
-        files: The files, as `ScanPlan.files`.
+        files: The files, with the columns of `ScanPlan.files`.
         columns: The columns to read.
         schema: All columns of the table.
         deleted: The number of deleted rows.
@@ -379,7 +379,7 @@ def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> 
 def _output(
     field: NestedField, columns: _Columns, computed: Mapping[int, Column], types: Mapping[str, DataType]
 ) -> tuple[str | Column, str, Mapping[str, str]]:
-    """Return a projected column: its source, its name in the table, and its metadata, without the metadata that steers the reader."""
+    """Return a projected column: its source, its name in the table, and its metadata, without the metadata that is only for the reader."""
     column: str | Column
     if field.field_id in computed:
         column = computed[field.field_id]
@@ -391,7 +391,7 @@ def _output(
             if _is_cut(read_as.field_type, field.field_type)
             else name
         )
-    # Spark 4.0 treats empty metadata as missing and keeps the field id, which is then only visible, not used.
+    # Spark 4.0 treats empty metadata as missing and keeps the field id, which is then visible but not used.
     return column, field.name, {COMMENT_KEY: field.doc} if field.doc is not None else {}
 
 
@@ -400,7 +400,7 @@ def _is_cut(read_as: IcebergType, projected: IcebergType) -> bool:
 
 
 def cut_struct(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
-    """Return a column with the projected part of a struct alone; `kind` is its type in Spark where names may differ by case alone, else None."""
+    """Return a column with only the projected part of a struct. `kind` is its type in Spark if names may differ only by case, otherwise None."""
     if not (_is_cut(read_as, projected) and isinstance(projected, StructType) and isinstance(read_as, StructType)):
         return column
     parts = []
@@ -421,7 +421,7 @@ def constant_values(files: Any, column: NestedField, specs: Mapping[int, Partiti
 
 
 def _defaults(count: int, column: NestedField) -> Any:
-    """Return the initial default of a column, once per file, in Spark's Arrow type."""
+    """Return the initial default of a column, repeated for each file, in Spark's Arrow type."""
     kind = column.field_type
     values = [column.initial_default] * count
     return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)
@@ -440,23 +440,23 @@ def native_relation(
     names: str | None = None,
     non_null: Sequence[str] = (),
 ) -> Any:
-    """Return Spark's logical plan of the rows of files: the columns of `data` first, then the constants.
+    """Return Spark's logical plan for the rows of files, with the columns of `data` first, then the constants.
 
     Args:
         spark: A classic session.
-        files: A `pyarrow.Table` of `path` (string, in Hadoop's form), `size` (int64, bytes) and one column per constant, in the order of `constants` and in the
-            Arrow type that Spark gives their type.
+        files: A `pyarrow.Table` with `path` (string, in Hadoop's form), `size` (int64, bytes) and a column for each constant, in the order of `constants`, with
+            Spark's Arrow type for the type of the constant.
         constants: The columns with one value per file.
-        data: The columns to read; those with a field id are found by it.
+        data: The columns to read; a column with a field id is found by the id.
         name: The name in EXPLAIN.
-        size: The bytes of all columns, as `stored_bytes` estimates them.
-        deleted: The positions that are deleted in each file. `data` has a column of deleted rows then, and the constants the number of the file.
-        with_deleted: Whether to return the deleted rows too.
-        names: Columns to select: JSON of a list with the name, the new name and the metadata (JSON too) of each; None for all columns as they are.
-        non_null: Columns that hold no null and that the query requires: Spark tests them, and generates shorter code for what follows.
+        size: The bytes of all columns, estimated by `stored_bytes`.
+        deleted: The deleted positions of each file. If set, `data` has the column for deleted rows, and the constants have the number of the file.
+        with_deleted: Whether to return deleted rows too.
+        names: Columns to select, as JSON: a list with the name, the new name and the metadata (also JSON) of each; None for all columns unchanged.
+        non_null: Columns without nulls that the query filters by IS NOT NULL. Spark tests this once, and generates shorter code for later expressions.
 
     Raises:
-        EngineError: The session has no JVM at hand, or the Java classes do not work on this version of Spark.
+        EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
     """
     try:
         return _native_scans(spark).relation(
@@ -477,17 +477,17 @@ def native_relation(
 
 
 def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
-    """Let the JVM keep a plan of so many bytes for later statements that read the same state of a table alike."""
+    """Cache a plan in the JVM for later statements that read the same state of a table in the same way. `size` is its size in bytes."""
     _native_scans(spark).keep(plan, size)
 
 
 def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
-    """Return the rows of files as a DataFrame; the arguments and errors are those of `native_relation`."""
+    """Return the rows of files as a DataFrame. The arguments and errors are the same as for `native_relation`."""
     return DataFrame(_native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)
 
 
 def _native_scans(spark: SparkSession) -> Any:
-    """Return the Java object that creates native scans, one per application. Raises `EngineError` as `new_object`."""
+    """Return the Java object that creates native scans, one per application. Raises the error of `new_object`."""
     context = spark.sparkContext
     if context not in _NATIVE_SCANS:
         options = java_class(spark, "java.util.HashMap")()
@@ -498,9 +498,9 @@ def _native_scans(spark: SparkSession) -> Any:
 
 
 def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None) -> Any:
-    """Return a format of Parquet that reads unsigned integers as the table's types, and fills in the columns of positions and of deleted rows.
+    """Return a Parquet format that reads unsigned integers as the table's types, and fills the columns of positions and of deleted rows.
 
-    None for Spark's own, where executors lack the classes; `read_strategy.py` has looked for unsigned integers then.
+    Return None for Spark's own format if executors do not have the classes; then `read_strategy.py` has already checked for unsigned integers.
     """
     if deleted is None and not executors_have_classes(spark):
         return None
@@ -511,7 +511,7 @@ def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedR
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:
-    """Select columns, each by its name in the DataFrame or as an expression, with a new name and metadata."""
+    """Select columns, each by its name in the DataFrame or as an expression, with a new name and new metadata."""
     spark, outputs = rows.sparkSession, list(columns)
     names = [(quote_name(source) if isinstance(source, str) else None, name, json.dumps(metadata)) for source, name, metadata in outputs]
     expressions = java_class(spark, "java.util.ArrayList")()
@@ -522,7 +522,7 @@ def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mappin
 
 
 def stream_of(files: Any) -> bytes:
-    """Return the table as one deflated Arrow stream: a single call to the JVM, whatever the number of files."""
+    """Return the table as one compressed Arrow stream, so that a single call to the JVM is enough for any number of files."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, files.schema) as writer:
         writer.write_table(files)
@@ -530,7 +530,7 @@ def stream_of(files: Any) -> bytes:
 
 
 def hadoop_paths(locations: Any) -> Any:
-    """Return an Arrow array of locations in Hadoop's form: local ones with `file:`, so that `fs.defaultFS` does not redirect them."""
+    """Return an Arrow array of locations in Hadoop's form: local ones begin with `file:`, so that `fs.defaultFS` does not redirect them."""
     rooted = pc.starts_with(locations, "/")
     if pc.all(pc.or_(rooted, pc.match_substring_regex(locations, "^[A-Za-z][A-Za-z0-9+.-]*:/"))).as_py() is not False:
         return pc.if_else(rooted, pc.binary_join_element_wise("file:", locations, ""), locations)
@@ -538,20 +538,20 @@ def hadoop_paths(locations: Any) -> Any:
 
 
 def schemes_without_file_system(spark: SparkSession, schemes: Iterable[str]) -> list[str]:
-    """Return the schemes for which this Spark has no Hadoop file system, so that it cannot read them natively."""
+    """Return the schemes for which this Spark has no Hadoop file system, so that Spark's own scan cannot read them."""
     return list(_native_scans(spark).withoutFileSystem(spark._jsparkSession, list(schemes)))
 
 
 def rows_of_batches(
     spark: SparkSession, function: Any, columns: SparkStruct, splits: Sequence[bytes], *, name: str, size: int
 ) -> DataFrame | None:
-    """Return the rows that a Python function reads in Spark's tasks, whose batches Spark computes with; None where it must convert them to rows first.
+    """Return the rows that a Python function reads in Spark's tasks, as Arrow batches on which Spark computes; None if Spark must convert them to rows first.
 
     Args:
         spark: A classic session.
-        function: A Java object of PySpark's function, as `mapInArrow` calls it.
-        columns: The columns that it returns.
-        splits: The packed tasks of each Spark task.
+        function: The Java object for a function of PySpark, in the form of `mapInArrow`.
+        columns: The columns that the function returns.
+        splits: The packed scan tasks of each Spark task.
         name: The name of the table, for EXPLAIN.
         size: The estimated bytes of the rows, for Spark's optimizer.
     """

@@ -1,7 +1,7 @@
-"""`column_statistics`: statistics of columns from the manifests, for Spark's cost-based optimizer: null counts, bounds, numbers of distinct values.
+"""`column_statistics`: statistics of columns from manifests, for Spark's cost-based optimizer: null counts, bounds, and numbers of distinct values.
 
-Statistics only guide plans, never results, so bounds count also where deletes may have removed the row that had them. Spark compares bounds of numbers, dates
-and timestamps alone; the average length of strings is in no manifest, so that Spark's default for the type remains.
+Statistics only affect plans and never results. So bounds are used even if the row with the extreme value may have been deleted. Spark only compares bounds of
+numbers, dates and timestamps. The average length of strings is not in manifests, so that Spark uses its default for the type.
 Spec: Data File Fields; Table Statistics.
 """
 
@@ -37,27 +37,27 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import bounds_to_array
 
-# The share of the rows that a number of distinct values must reach, which is an estimate.
+# A number of distinct values, which is an estimate, must reach this share of the number of rows.
 _ALL_DISTINCT = 0.95
-# Files of which all statistics are read to find keys: they are most of a manifest, and a table of more files is seldom broadcast.
+# The maximum number of files whose statistics are all read to find keys: they are most of a manifest, and larger tables are rarely broadcast.
 _MOST_FILES_OF_KEYS = 1000
-# Ancestors that may have the statistics: a statement should not walk through a long history.
+# The maximum number of ancestors that are searched for statistics, because a history may be long.
 _MOST_ANCESTORS = 200
-# The types whose bounds Spark's optimizer compares.
+# The types for which Spark's optimizer compares bounds.
 _COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestamptzType)
 
 
 def column_statistics(
     plan: ScanPlan, metadata: TableMetadata, columns: Sequence[NestedField], *, rows: int, distinct: Mapping[int, int]
 ) -> dict[str, dict[str, Any]]:
-    """Return the statistics of columns, by name, as the fields of Spark's `ColumnStatistics`; a statistic that is not known of every file is left out.
+    """Return statistics by column name, as the fields of Spark's `ColumnStatistics`. A statistic that is not known for every file is left out.
 
     Args:
         plan: The files, with the statistics of all columns.
         metadata: The metadata of the table.
         columns: The columns that are read.
-        rows: The rows after deletes, which no count exceeds.
-        distinct: Numbers of distinct values from statistics files, by field id.
+        rows: The number of rows after deletes, which limits every count.
+        distinct: The numbers of distinct values from statistics files, by field id.
     """
     statistics = {}
     for column in columns:
@@ -79,9 +79,10 @@ def column_statistics(
 
 
 def distinct_values(scan: DataScan) -> dict[int, int]:
-    """Return the numbers of distinct values, by field id, of the newest statistics file of the snapshot or of an ancestor.
+    """Return the numbers of distinct values, by field id, from the newest statistics file of the snapshot or one of its ancestors.
 
-    Those of an ancestor count if the table has not doubled since: too small a number would make joins look larger than they are.
+    The statistics of an ancestor are used only if the table has not doubled in size since, because joins seem larger if the number of distinct values is too
+    small.
 
     Spec: Table Statistics.
     """
@@ -96,7 +97,7 @@ def distinct_values(scan: DataScan) -> dict[int, int]:
 
 
 def exact_distinct_values(scan: DataScan) -> dict[int, int]:
-    """Return the numbers of distinct values of the snapshot's own statistics file, by field id."""
+    """Return the numbers of distinct values from the snapshot's own statistics file, by field id."""
     snapshot = scan.snapshot()
     file = None if snapshot is None else next((file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id), None)
     return {} if file is None else _distinct_values_of(file)
@@ -112,22 +113,22 @@ def _distinct_values_of(file: StatisticsFile) -> dict[int, int]:
 
 
 def _is_alike(counted: Snapshot, snapshot: Snapshot) -> bool:
-    """Return True if a snapshot has at most twice the rows of the one whose values were counted."""
+    """Return True if a snapshot has at most twice the rows of the snapshot whose values were counted."""
     before, now = (count_of(at.summary.get("total-records")) for at in (counted, snapshot))
     return before is not None and now is not None and now <= 2 * before
 
 
 def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int]) -> list[str]:
-    """Return the names of the columns that seem to have a different value in each row, so that a join by one of them matches at most one row of the table.
+    """Return the names of columns that seem to have a different value in each row, so that a join on such a column matches at most one row of the table.
 
-    A column is returned if it is the only identifier field; if it has about as many distinct values as there are rows; or if it has dense whole numbers without
-    nulls, as generated keys are: the ranges of values of the files do not overlap, and have exactly as many numbers as there are rows. A looser rule could
-    return a column that has the same value in most rows, and Spark could then broadcast the result of a join by it, whatever its size.
+    A column is returned if it is the only identifier field; if it has about as many distinct values as rows; or if it has dense whole numbers without nulls, as
+    generated keys have: the value ranges of the files do not overlap, and together contain exactly as many numbers as there are rows. With a looser rule, a
+    column with the same value in most rows could be returned, and Spark could then broadcast the huge result of a join on it.
 
     Args:
-        plan: The planned files. All their rows count, deleted ones included.
-        columns: The columns to test. Whether whole numbers are dense is tested only for columns whose bounds and null counts the plan has.
-        distinct: Numbers of distinct values, by field id, where they are known.
+        plan: The planned files. All their rows count, including deleted rows.
+        columns: The columns to test. Density is tested only for columns whose bounds and null counts are in the plan.
+        distinct: The known numbers of distinct values, by field id.
     """
     rows = sum(pc.sum(part.entries["record_count"]).as_py() or 0 for part in plan.parts)
     return [
@@ -140,9 +141,9 @@ def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int])
 
 
 def needs_bounds_of_keys(plan: ScanPlan, columns: Schema) -> bool:
-    """Return True if required whole numbers may be keys that `unique_columns` finds only in a plan with all statistics.
+    """Return True if there are required whole-number columns that `unique_columns` could recognize as keys only in a plan with all statistics.
 
-    Spark pushes IS NOT NULL for the optional columns of a join alone, and a plan has the bounds of the columns in its filter.
+    For optional columns of a join Spark pushes IS NOT NULL, so that the plan has their bounds; for required columns it does not.
     """
     keys = [field for field in columns.fields if field.required and isinstance(field.field_type, IntegerType | LongType)]
     return bool(keys) and sum(map(len, plan.parts)) <= _MOST_FILES_OF_KEYS
@@ -167,7 +168,7 @@ def _null_count(plan: ScanPlan, column: NestedField) -> int | None:
 
 
 def _count_partitions(plan: ScanPlan, metadata: TableMetadata, column: NestedField) -> int | None:
-    """Return the number of distinct values of a column that every spec of the plan has as it is; None for any other column."""
+    """Return the number of distinct values of a column that is an identity partition field in every spec of the plan; None for any other column."""
     values: set[Any] = set()
     for part in plan.parts:
         fields = metadata.spec_by_id(part.spec_id).fields
@@ -181,9 +182,9 @@ def _count_partitions(plan: ScanPlan, metadata: TableMetadata, column: NestedFie
 
 
 def _bounds(plan: ScanPlan, column: NestedField, kind: PrimitiveType) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value, dates as days and timestamps as microseconds from 1970, as Spark has them.
+    """Return the least and the greatest value in Spark's form: dates as days and timestamps as microseconds since 1970.
 
-    None if a file that may have values has no bounds.
+    Return None if a file that may contain values has no bounds.
     """
     least, greatest = (list(_bounds_of_files(plan, bound, column, kind)) for bound in ("lower_bound", "upper_bound"))
     if not least or None in least or None in greatest:
@@ -196,7 +197,7 @@ def _bounds(plan: ScanPlan, column: NestedField, kind: PrimitiveType) -> tuple[A
 
 
 def _bounds_of_files(plan: ScanPlan, bound: str, column: NestedField, kind: PrimitiveType) -> Iterator[Any]:
-    """Yield the bound of each file that may have values; None where it is not known."""
+    """Yield the bound of each file that may contain values; None if it is unknown."""
     for part in plan.parts:
         nulls, bounds = _values(part, "null_value_count", column), _values(part, bound, column)
         if bounds is None:

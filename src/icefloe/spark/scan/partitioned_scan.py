@@ -1,7 +1,7 @@
 """`PartitionedScan`: a scan that reports its partitions to Spark, so that joins and aggregates by partition fields need no shuffle (storage-partitioned joins).
 
-Where a query profits by them, `bridge/java/SparkRule.java` puts a scan of Spark's connector into the plan (`bridge/java/PartitionedFiles.java`), which reads
-each group of files as Spark's own file scan does; `rows` has the rows of all other queries. Spec: Partitioning; Partition Transforms.
+For queries that benefit, `bridge/java/SparkRule.java` puts a scan of Spark's connector interface into the plan (`bridge/java/PartitionedFiles.java`), which
+reads each group of files as Spark's own file scan does. All other queries use the plan in `rows`. Spec: Partitioning; Partition Transforms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,12 +36,12 @@ from icefloe.spec.types import DoubleType, FloatType, NestedField
 
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"
 _PARTITIONING = "org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning"
-# Spark's functions of the transforms of times.
+# Spark's functions for the transforms of dates and times.
 _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform: "months", DayTransform: "days", HourTransform: "hours"}
 
 
 def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
-    """Return the scan of a pushed query that reports its partitions; None where no partition field of a column that is read is in all specs."""
+    """Return the scan of a pushed query that reports its partitions; None if no column that is read has a partition field in all specs."""
     if not can_read_partitions(pushed):
         return None
     scan = PartitionedScan(pushed)
@@ -49,25 +49,25 @@ def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
 
 
 def _is_key(field: PartitionField, column: NestedField) -> bool:
-    """Return whether Spark has the transform, and equal values are in equal partitions: 0.0 and -0.0 are not, which Spark joins."""
+    """Return whether Spark has the transform, and equal values are always in the same partition: 0.0 and -0.0, which Spark joins, are not."""
     if isinstance(field.transform, IdentityTransform):
         return not isinstance(column.field_type, FloatType | DoubleType)
     return isinstance(field.transform, (BucketTransform, TruncateTransform, *_TIMES))
 
 
 def _has_values_of_column(field: PartitionField) -> bool:
-    """Return whether a field's values have the type of its column; all other values are numbers."""
+    """Return whether the values of a field have the type of its column; otherwise they are numbers."""
     return isinstance(field.transform, IdentityTransform | TruncateTransform)
 
 
 class PartitionedScan(RuntimeFilteredScan):
-    """Spark's scan of the files of a table, grouped by the partition fields that all of them have."""
+    """A scan of a table's files, grouped by the partition fields that all files have."""
 
     interfaces: ClassVar[tuple[str, ...]] = (*RuntimeFilteredScan.interfaces, "read.SupportsReportPartitioning")
 
     @cached_property
     def keys(self) -> list[tuple[PartitionField, NestedField]]:
-        """Return the partition fields that all specs of the plan have, each with its column, if Spark reads the column and has a function for the transform."""
+        """The partition fields that all specs of the plan have, each with its column, if Spark reads the column and has a function for the transform."""
         request = self.request
         specs = [{field.field_id: field for field in request.specs[part.spec_id].fields} for part in request.plan.parts]
         columns = {field.field_id: field for field in request.projection.fields}
@@ -81,7 +81,7 @@ class PartitionedScan(RuntimeFilteredScan):
 
     @connector_method
     def output_partitioning(self) -> Any:
-        """Return Spark's description of the partitions."""
+        """Return Spark's description of the partitioning."""
         spark = self._pushed.spark
         expressions = java_class(spark, _EXPRESSIONS)
         keys = []
@@ -107,13 +107,13 @@ class PartitionedScan(RuntimeFilteredScan):
 
     @property
     def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:
-        """See `RuntimeFilteredScan.split_keys`: the partition fields."""
+        """Return the partition fields as the keys of splits. See `RuntimeFilteredScan.split_keys`."""
         names = [f"{OWN_PREFIX}key {index}" for index in range(len(self.keys))]
         return [(StructField(name, _type_of(*key)), partial(_values, *key)) for name, key in zip(names, self.keys, strict=True)]
 
 
 def _is_same(field: PartitionField, other: PartitionField | None) -> bool:
-    """Return whether a spec has a field, under any name."""
+    """Return whether two fields have the same source and transform; their names may differ."""
     return other is not None and (field.source_id, field.transform) == (other.source_id, other.transform)
 
 

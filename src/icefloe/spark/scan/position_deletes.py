@@ -1,7 +1,7 @@
-"""Position deletes in Spark's own scan: executors receive the deleted positions of each file as bitmaps, and the reader fills in which rows are deleted.
+"""Position deletes in Spark's own scan: executors receive the deleted positions of each file as bitmaps, and the reader flags the deleted rows.
 
-Deletion vectors and position delete files are read on the driver by `icefloe.datafile.deletes`; `bridge/java/CountedParquet.java` is the reader. Which files
-are read this way is decided in `read_strategy.py`.
+The driver reads deletion vectors and position delete files with `icefloe.datafile.deletes`; `bridge/java/CountedParquet.java` is the reader of rows.
+`read_strategy.py` decides which files are read in this way.
 Spec: Row-level Deletes; Deletion Vectors; Position Delete Files.
 """
 
@@ -25,25 +25,25 @@ from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.puffin.deletion_vector import DeletionVector
 
-# Positions below this fit into Spark's bitmaps, whose values are Java's ints.
+# Positions below this fit in Spark's bitmaps, whose values are Java ints.
 MOST_POSITIONS = 2**31
-# Threads that read delete files: on object stores each file costs a round trip.
+# Threads that read delete files, because each file in an object store costs a round trip.
 LOAD_THREADS = 8
-# Estimated bytes of memory for the paths of one file and of its delete files in a key.
+# Estimated memory for the paths of a file and its delete files in a cache key.
 BYTES_OF_A_KEY = 512
-# The constant with the number of a file among those with deleted rows.
+# The constant with a file's number among the files with deleted rows.
 NUMBER_COLUMN = f"{OWN_PREFIX}file number"
-# A 64-bit bitmap begins with the number of its 32-bit ones (8 bytes) and the upper half of the first one's values (4).
+# A 64-bit bitmap begins with the number of its 32-bit bitmaps (8 bytes), and the upper half of the values in the first of them (4 bytes).
 _HEAD = struct.Struct("<QI")
 _LENGTH = struct.Struct(">i")
-# What is deleted of a file by position: nothing, positions that Spark's bitmaps can hold, or greater ones.
+# The position deletes of a file: no positions, positions that fit in Spark's bitmaps, or larger positions.
 NONE, FITS, BEYOND = range(3)
 
 
 class DeletedRows:
-    """The deleted positions of the files of one scan, in the order of the files; every position is below `MOST_POSITIONS`.
+    """The deleted positions of the files of a scan, in the order of the files; every position is below `MOST_POSITIONS`.
 
-    Several scans may share an object: executors receive its positions once.
+    Several scans may share an object, so that executors receive its positions only once.
     """
 
     def __init__(self, vectors: Sequence[DeletionVector | None]) -> None:
@@ -52,16 +52,16 @@ class DeletedRows:
 
     @cached_property
     def count(self) -> int:
-        """Return the number of deleted rows."""
+        """The number of deleted rows."""
         return sum(vector.cardinality for vector in self.vectors if vector is not None)
 
     @cached_property
     def size(self) -> int:
-        """Return the bytes of the bitmaps."""
+        """The size of the bitmaps in bytes."""
         return len(self._pack())
 
     def positions(self, spark: SparkSession) -> Any:
-        """Return the Java object that executors receive.
+        """Return the Java object that is sent to the executors.
 
         Raises:
             EngineError: The Java classes do not work on this version of Spark.
@@ -77,14 +77,14 @@ class DeletedRows:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPositions:
-    """The position deletes of data files: for each file `NONE`, `FITS` or `BEYOND`, and the deleted rows of those that are `FITS`."""
+    """The position deletes of data files: for each file `NONE`, `FITS` or `BEYOND`, and the deleted positions of those with `FITS`."""
 
     kinds: NDArray[np.int64]
     rows: DeletedRows
 
 
 def load_positions(loader: DeleteLoader, tasks: Iterable[FileScanTask]) -> LoadedPositions:
-    """Return the deleted positions of each task's file, in the order of the tasks.
+    """Load the deleted positions of each task's file, in the order of the tasks.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
@@ -96,7 +96,7 @@ def load_positions(loader: DeleteLoader, tasks: Iterable[FileScanTask]) -> Loade
 
 
 def key_of_positions(tasks: Iterable[FileScanTask]) -> tuple[object, ...]:
-    """Return what the deleted positions of tasks' files depend on: the data files, and the position deletes that apply to each."""
+    """Return a cache key for the deleted positions of tasks: the data files, and the position deletes that apply to each."""
     return tuple(
         (
             task.file.file_path,
@@ -118,10 +118,10 @@ def kind_of(vector: DeletionVector | None) -> int:
 
 
 def narrow_bitmap(vector: DeletionVector | None) -> bytes:
-    """Return a deletion vector as one 32-bit Roaring bitmap.
+    """Convert a deletion vector to a single 32-bit Roaring bitmap.
 
     Raises:
-        ValueError: A position does not fit into 32 bits.
+        ValueError: A position does not fit in 32 bits.
     """
     if vector is None or not vector.cardinality:
         return BitMap().serialize()

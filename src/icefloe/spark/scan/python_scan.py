@@ -1,6 +1,6 @@
-"""Rows of files that Spark's own reader cannot read: `icefloe/datafile` reads them inside Spark's tasks and passes them to Spark as Arrow.
+"""Rows of files that Spark's own reader cannot read: `icefloe/datafile` reads them inside of Spark's tasks, and passes them to Spark as Arrow.
 
-`read_strategy.py` decides when, with a warning. Spec: Column Projection.
+`read_strategy.py` decides which files are read in this way, and logs a warning. Spec: Column Projection.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 
-# Bytes of data files per Spark task, the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
+# Bytes of data files in a Spark task: the default of Spark's own scan (spark.sql.files.maxPartitionBytes).
 BYTES_PER_TASK = 128 * 1024 * 1024
 TASKS_COLUMN = "tasks"
 _VALUES = TaskValues()
@@ -36,14 +36,14 @@ _VALUES = TaskValues()
 
 @dataclass(frozen=True)
 class TaskReader:
-    """A function that Spark tasks run: it takes packed scan tasks, and returns their rows."""
+    """A function for Spark's tasks: it takes packed scan tasks, and returns their rows."""
 
     io: FileIO
     schema: Schema
     projection: Schema
     specs: Mapping[int, PartitionSpec]
     name_mapping: NameMapping | None = None
-    deletes: DeleteLoader | None = None  # each Spark task has a copy of its own, empty at first
+    deletes: DeleteLoader | None = None  # each Spark task has its own copy, which is empty at first
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of the scan tasks in the batches."""
@@ -53,7 +53,7 @@ class TaskReader:
                     yield from self.rows(task)
 
     def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a scan task that are not deleted and match its residual filter, in the form that Spark expects."""
+        """Read the live rows of a scan task that match its residual filter, in the form that Spark expects."""
         fields = self.projection.fields
         batches = read_task(
             self.io,
@@ -73,7 +73,7 @@ class TaskReader:
 
 
 def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; add to an error about a missing file that a worker may be another machine. Raises `NoSuchFileError`."""
+    """Yield the batches. If a file is missing, add to the error that a worker may be another machine. Raises `NoSuchFileError`."""
     try:
         yield from batches
     except NoSuchFileError as error:
@@ -83,12 +83,12 @@ def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader, name: str, size: int) -> DataFrame:
     """Return the rows of scan tasks as a DataFrame.
 
-    Spark computes with the batches as they arrive from Python where it has a column vector for every type, and converts them to rows elsewhere.
+    If Spark has a column vector for every type, it computes with the batches from Python directly; otherwise it converts them to rows.
 
     Args:
         spark: A classic session.
-        tasks: Tasks of the scan.
-        reader: Reads them; the frame has the columns of its projection.
+        tasks: The scan tasks.
+        reader: The function that reads them; the DataFrame has the columns of its projection.
         name: The name of the table, for EXPLAIN.
         size: The estimated bytes of the rows, for Spark's optimizer.
     """
@@ -104,7 +104,7 @@ def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: Task
 def _rows_of_batches(
     spark: SparkSession, packed: Sequence[bytes], reader: TaskReader, columns: StructType, name: str, size: int
 ) -> DataFrame | None:
-    """Return the rows as a scan of batches; None where Spark must convert them to rows, or where executors do not have the classes for it."""
+    """Return the rows as a scan of batches; None if Spark must convert them to rows, or if executors do not have the classes for it."""
     if not columns.fields or not is_proven(spark.version) or not executors_have_classes(spark):
         return None
     function = UserDefinedFunction(reader, columns, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)._judf.func()
@@ -112,7 +112,7 @@ def _rows_of_batches(
 
 
 def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:
-    """Return a DataFrame with a partition of one row for each value. The rows are Java's: PySpark's own would cost each task a second Python process."""
+    """Return a DataFrame with a one-row partition for each value. Java creates the rows: PySpark's would cost each task a second Python process."""
     row_of = java_class(spark, "org.apache.spark.sql.RowFactory").create
     rows = java_class(spark, "java.util.ArrayList")()
     for value in values:
@@ -124,13 +124,13 @@ def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:
 
 
 def _task_groups(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
-    """Yield the tasks in order, in groups of about equal bytes: at least as many as run at once, where there are as many tasks."""
+    """Yield the tasks in order, in groups of about equal bytes; if there are enough tasks, there are at least as many groups as tasks that run at once."""
     total = sum(task.length for task in tasks)
     count = max(parallelism, -(-total // BYTES_PER_TASK))
     groups: dict[int, list[FileScanTask]] = {}
     start = 0
     for task in tasks:
-        middle = 2 * start + task.length  # of the task among all bytes, doubled
+        middle = 2 * start + task.length  # twice the position of the task's middle byte among all bytes
         groups.setdefault(middle * count // (2 * total) if total else 0, []).append(task)
         start += task.length
     yield from groups.values()

@@ -1,7 +1,7 @@
-"""Options of reads and settings of sessions: how files are split, where planning runs, what is pushed down; and Java's options without effect here.
+"""Options of reads and settings of sessions: splits of files, place of planning, push-down; and options of Java's Iceberg that have no effect here.
 
-An option wins over a setting of the session, which wins over a table property. Which snapshot is read is chosen in `table_selector.py`; options of writes are
-in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
+An option overrides a setting of the session, which overrides a table property. `table_selector.py` handles options that select a snapshot; options of writes
+are in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
 """
 
 from collections.abc import Collection, Mapping
@@ -28,7 +28,7 @@ from icefloe.spec.metadata.table_properties import (
 T = TypeVar("T")
 PlanningMode = Literal["auto", "local", "distributed"]
 SESSION_PREFIX = "spark.sql.iceberg."
-# Reasons why an option or setting of Java Iceberg has no effect; the configuration reference and the warnings show them.
+# The reasons why an option or setting of Java's Iceberg has no effect, for the configuration reference and for warnings.
 _CACHE = "deleted rows are found once on the driver and sent with the query, so that executors read no delete files to keep"
 _STREAMS = "tables are not read as streams"
 _LOCALITY = "Spark places the tasks of its own file scan"
@@ -66,19 +66,20 @@ UNUSED_READ_OPTIONS: dict[str, str] = {
         _STREAMS,
     ),
 }
-# What Spark pushed to a scan builder: `options` of the read; `zone`, Iceberg's `settings` and `split_bytes`, the size of splits, of the session; `operation`,
-# the row-level operation that the scan is for, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in Spark's JSON.
+# The query that Spark pushed to a scan builder: `options` of the read; `zone`, Iceberg's `settings` and `split_bytes`, the split size, of the session;
+# `operation`,
+# the row-level operation to which the scan belongs, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in Spark's JSON.
 PushedQuery = Mapping[str, Any]
 _SPLIT_BYTES = "spark.sql.files.maxPartitionBytes"
 PLANNING_SETTING = "spark.icefloe.planning.mode"
-# Java's option of a read, its setting of the session, the table's property, and Spark's setting that has the same effect.
+# The read option in Java's Iceberg, the session setting, the table property, and Spark's setting with the same effect.
 _READS: tuple[tuple[str, str, Property[Any], str], ...] = (
     ("split-size", "read.split-size", SPLIT_SIZE, _SPLIT_BYTES),
     ("file-open-cost", "", SPLIT_OPEN_FILE_COST, "spark.sql.files.openCostInBytes"),
     ("vectorization-enabled", "vectorization.enabled", PARQUET_VECTORIZED, "spark.sql.parquet.enableVectorizedReader"),
     ("batch-size", "", PARQUET_BATCH_ROWS, "spark.sql.parquet.columnarReaderBatchSize"),
 )
-# Spark makes splits smaller to reach this number of them; with one, it never does.
+# Spark makes splits smaller to get this number of splits; with 1 it never does.
 _LEAST_SPLITS = "spark.sql.files.minPartitionNum"
 _ADAPTIVE = "read.adaptive-split-size.enabled"
 _SPLIT_COUNT: Property[int | None] = Property(
@@ -95,7 +96,7 @@ _PLANNING = "data-planning-mode"
 _GROUPING = "planning.preserve-data-grouping"
 _TOLERANT = "tolerant"
 _SETTING_PREFIXES = (SESSION_PREFIX, "spark.icefloe.")
-# All options and settings (these after `spark.sql.iceberg.`) that have an effect on a read.
+# All options and settings (after the prefix `spark.sql.iceberg.`) that have an effect on a read.
 ACTED_ON_OPTIONS = (*SELECTING_OPTIONS, *RANGE_OPTIONS, "planning-mode", _TOLERANT, *(option for option, *_ in _READS), _AGGREGATES[0])
 ACTED_ON_SETTINGS = (
     *(setting for _, setting, *_ in _READS if setting),
@@ -104,7 +105,7 @@ ACTED_ON_SETTINGS = (
 
 _KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_READ_OPTIONS, "path", "versionasof", "timestampasof")
 
-# The same with their meanings, for the configuration reference; settings with their full names.
+# The same with their meanings, for the configuration reference; settings have their full names.
 READ_OPTIONS = (
     Option("snapshot-id", "The snapshot that is read, by its id."),
     Option("branch", "The branch that is read."),
@@ -154,27 +155,27 @@ READ_SETTINGS = (
 
 
 def similar_setting(name: str, write_settings: Collection[str] = ()) -> str | None:
-    """Return the setting of Icefloe or Iceberg that an unknown one seems to be a misspelling of; None for any other setting.
+    """Return the setting of Icefloe or Iceberg of which an unknown setting seems to be a misspelling; None for any other setting.
 
     Args:
         name: The full name of the unknown setting.
-        write_settings: The settings of writes, without their prefix; by default only those of reads are compared.
+        write_settings: The settings of writes, without their prefix; by default the name is only compared with settings of reads.
     """
     if not name.startswith(_SETTING_PREFIXES):
         return None
-    # Of the long names only the parts after the prefix are compared.
+    # Only the parts after the prefix are compared.
     known = {setting: SESSION_PREFIX + setting for setting in (*ACTED_ON_SETTINGS, *UNUSED_SETTINGS, *write_settings)}
     similar = similar_name(name.removeprefix(SESSION_PREFIX), (*known, PLANNING_SETTING))
     return known.get(similar or "", similar)
 
 
 def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_settings: Collection[str] = ()) -> None:
-    """Warn once per session of each of its settings that have no effect.
+    """Warn once per session about each setting that has no effect.
 
     Args:
         spark: The session.
-        settings: Its settings, also others than Iceberg's.
-        write_settings: As `similar_setting`.
+        settings: All settings of the session, also those of Spark.
+        write_settings: The settings of writes, without their prefix; see `similar_setting`.
     """
     reasons = {key: UNUSED_SETTINGS.get(key.removeprefix(SESSION_PREFIX)) for key in settings if key.startswith(SESSION_PREFIX)}
     similar = {key: similar_setting(key, write_settings) for key in settings}
@@ -184,15 +185,15 @@ def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_set
 
 
 def warn_of_read_options(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Warn, once per session and option, of read options without effect."""
+    """Warn about read options without effect, once per session and option."""
     _warn(spark, "read option", {key.lower(): UNUSED_READ_OPTIONS.get(key.lower()) for key in options})
 
 
 def check_read_options(options: Mapping[str, str]) -> None:
-    """Refuse options of a read that seem misspelt: without them another snapshot would be read.
+    """Refuse options of a read that seem misspelt, because ignoring them could read a different snapshot.
 
     Raises:
-        InvalidInputError: The known option is its next step.
+        InvalidInputError: An option seems misspelt; the error's next step has the known option.
     """
     for name in options:
         similar = similar_name(name.lower(), _KNOWN_OPTIONS)
@@ -212,7 +213,7 @@ def planning_mode(query: PushedQuery, properties: Mapping[str, str]) -> Planning
     """Return the planning mode: `auto`, `local` or `distributed`.
 
     Raises:
-        InvalidPropertyError: An option, setting or property has another value.
+        InvalidPropertyError: An option, setting or property has an invalid value.
     """
     return cast(PlanningMode, _value(query, PLANNING_MODE, properties, "planning-mode", PLANNING_SETTING, SESSION_PREFIX + _PLANNING))
 
@@ -227,7 +228,7 @@ def pushes_aggregates(query: PushedQuery) -> bool:
 
 
 def is_tolerant(query: PushedQuery) -> bool:
-    """Return whether harmless deviations from the format are warnings: `tolerant`, false by default, and always false for a row-level operation.
+    """Return whether harmless deviations from the format are only warnings: `tolerant`, false by default, and always false for a row-level operation.
 
     Raises:
         InvalidPropertyError: The value is not true or false.
@@ -236,7 +237,7 @@ def is_tolerant(query: PushedQuery) -> bool:
 
 
 def reports_statistics(query: PushedQuery) -> bool:
-    """Return whether Spark's optimizer receives statistics of columns: `report-column-stats`, true by default.
+    """Return whether Spark's optimizer gets statistics of columns: `report-column-stats`, true by default.
 
     Raises:
         InvalidPropertyError: The value is not true or false.
@@ -245,7 +246,7 @@ def reports_statistics(query: PushedQuery) -> bool:
 
 
 def estimates_sizes(query: PushedQuery) -> bool:
-    """Return whether sizes for Spark's optimizer count only what filters keep, and joins have sizes: `size-estimation.enabled`, true by default.
+    """Return whether size estimates consider filters, and joins get size estimates: `size-estimation.enabled`, true by default.
 
     Raises:
         InvalidPropertyError: The value is not true or false.
@@ -254,7 +255,7 @@ def estimates_sizes(query: PushedQuery) -> bool:
 
 
 def reports_partitions(query: PushedQuery) -> bool:
-    """Return whether a scan reports its partitions: `planning.preserve-data-grouping`, false by default, where Spark uses them.
+    """Return whether a scan reports its partitions: `planning.preserve-data-grouping`, false by default; used only if Spark uses partitions.
 
     Raises:
         InvalidPropertyError: The value is not true or false.
@@ -267,10 +268,10 @@ def _flag(query: PushedQuery, option: str, setting: str) -> bool:
 
 
 def _value(query: PushedQuery, known: Property[T], properties: Mapping[str, str], option: str, *settings: str) -> T:
-    """Return the value of an option, else of the first setting that is set, else of the table property.
+    """Return the value of an option, or else of the first setting that is set, or else of the table property.
 
     Raises:
-        InvalidPropertyError: The value is not allowed; the option, setting or property that has it is named.
+        InvalidPropertyError: The value is not allowed; the error has the name of the option, setting or property.
     """
     texts = [(f"the read option {option}", _option(query["options"], option))]
     texts += [(f"the setting {name}", query["settings"].get(name)) for name in settings]
@@ -284,7 +285,7 @@ def _value(query: PushedQuery, known: Property[T], properties: Mapping[str, str]
 
 
 def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str, str]) -> SparkSession:
-    """Return the session by whose settings Spark reads, splits and packs files.
+    """Return the session whose settings Spark uses to read, split and pack files.
 
     Args:
         spark: The session of the query.
@@ -292,11 +293,11 @@ def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str
         properties: Properties of the table.
 
     Returns:
-        The same session; a clone of it where Iceberg's options, settings or properties change such a setting.
+        The same session, or a clone of it if Iceberg's options, settings or properties change one of these settings.
 
     Raises:
         InvalidPropertyError: A value is not valid.
-        InvalidInputError: Spark's own size of splits is not positive, by which it would cut a file without end, or read no rows.
+        InvalidInputError: Spark's own split size is not positive, so that it would divide a file endlessly, or read no rows.
     """
     spark_settings: dict[str, Any] = {}
     for option, setting, read_property, spark_setting in _READS:
