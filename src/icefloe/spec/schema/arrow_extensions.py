@@ -1,7 +1,8 @@
-"""Arrow extension types of variants and shapes, which distinguish them from structs and binary: names and parameters in a field's metadata, both ways.
+"""Conversion between variants and shapes and their Arrow extension types, which distinguish them from structs and binary.
 
-`arrow_schema.py` maps all other types. No extension type is registered here: Arrow keeps the name of an unregistered type in the field's metadata, and a
-program may have registered a class of its own. The types are Arrow's canonical extension `arrow.parquet.variant` and GeoArrow's `geoarrow.wkb`. Spec: none.
+`arrow_schema.py` converts all other types. No extension type is registered here: Arrow keeps the name and the parameters of an unregistered type in the field's
+metadata, and a program may have registered its own class. The types are Arrow's canonical extension `arrow.parquet.variant` and GeoArrow's `geoarrow.wkb`. The
+format does not specify this.
 """
 
 import json
@@ -15,15 +16,15 @@ from icefloe.spec.types import DEFAULT_CRS, GeographyType, GeometryType, Iceberg
 
 NAME_KEY, PARAMETERS_KEY = b"ARROW:extension:name", b"ARROW:extension:metadata"
 VARIANT_NAME = "arrow.parquet.variant"
-_VARIANT_NAMES = (VARIANT_NAME, "parquet.variant")  # the second is the former name in Arrow C++
+_VARIANT_NAMES = (VARIANT_NAME, "parquet.variant")  # the second is the older name in Arrow C++
 WKB_NAME = "geoarrow.wkb"
-# The reference system that Parquet and Arrow give to shapes without one.
+# The reference system that Parquet and Arrow assume if none is set.
 UNSPECIFIED_CRS = "srid:0"
 VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 
 
 def extension_metadata(kind: IcebergType) -> dict[bytes, bytes]:
-    """Return the field metadata that names the extension type of a variant or a shape; empty for other types."""
+    """Return the field metadata with the extension type of a variant or a shape. It is empty for other types."""
     if isinstance(kind, VariantType):
         return {NAME_KEY: VARIANT_NAME.encode(), PARAMETERS_KEY: b""}
     if not isinstance(kind, GeometryType | GeographyType):
@@ -37,7 +38,7 @@ def extension_metadata(kind: IcebergType) -> dict[bytes, bytes]:
 
 
 def extension_of(field: pa.Field) -> tuple[str, bytes] | None:
-    """Return the name and the parameters of a field's extension type, registered with Arrow or only named in the metadata; None where it has none."""
+    """Return the name and the parameters of a field's extension type, registered with Arrow or only in the metadata; None without extension type."""
     if isinstance(field.type, pa.BaseExtensionType):
         serialized = field.type.__arrow_ext_serialize__() if isinstance(field.type, pa.ExtensionType) else b""
         return field.type.extension_name, serialized
@@ -48,10 +49,10 @@ def extension_of(field: pa.Field) -> tuple[str, bytes] | None:
 def extension_type(field: pa.Field) -> IcebergType | str | None:
     """Return the variant or shape type of a field's extension type.
 
-    GeoArrow without edges is geometry, with edges geography. A reference system may be a name, or PROJJSON with an id.
+    GeoArrow without `edges` is geometry, and GeoArrow with `edges` is geography. A reference system may be a name, or PROJJSON with an id.
 
     Returns:
-        The Iceberg type; the reason as text where the storage or the parameters do not allow it; None for a field of another extension type or of none.
+        The Iceberg type; the reason as text if the storage or the parameters are invalid for it; None for a different extension type or none.
     """
     extension = extension_of(field)
     if extension is None:
@@ -69,7 +70,7 @@ def extension_type(field: pa.Field) -> IcebergType | str | None:
 
 
 def variant_storage_fault(storage: pa.DataType) -> str | None:
-    """Return why an Arrow type cannot be the storage of an unshredded variant, or None where it can: a struct of the binary fields `metadata` and `value`."""
+    """Return why an Arrow type cannot store unshredded variants, or None if it is valid: a struct of the binary fields `metadata` and `value`."""
     if not pa.types.is_struct(storage):
         return f"{storage} is not a variant, which is a struct of the binary fields metadata and value"
     names = {storage.field(position).name for position in range(storage.num_fields)}
@@ -104,7 +105,7 @@ def _shape(parameters: bytes) -> IcebergType | str:
 
 
 def _crs_name(crs: Any) -> str | None:
-    """Return the name of a GeoArrow reference system; None for a definition without a name."""
+    """Return the name of a GeoArrow reference system, or None if its definition has no name."""
     if crs is None:
         return UNSPECIFIED_CRS
     if isinstance(crs, str) and crs.lstrip().startswith("{"):

@@ -1,6 +1,6 @@
 """Conversion of schemas to Arrow schemas and back.
 
-Rows are cast to a table's schema by `schema_cast.py`. Spec: Appendix A (Parquet types follow from these); Schemas and Data Types.
+`schema_cast.py` casts rows to a table's schema. Spec: Appendix A (the Arrow types determine the Parquet types); Schemas and Data Types.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,13 +42,13 @@ from icefloe.spec.types import (
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of a table's rows, with the field id of every column, nested ones too, in its field metadata."""
+    """Return the Arrow schema of a table's rows. The metadata of every field, including nested fields, has its field id."""
     return pa.schema([field_to_arrow(field) for field in schema.fields])
 
 
 @dataclass(frozen=True, slots=True)
 class _InOtherTypes:
-    """A batch whose buffers are read as those of other types of the same layout, by Arrow's protocol for other libraries."""
+    """A batch whose buffers are interpreted with the types of `schema`, which must have the same memory layout. It uses Arrow's C data interface."""
 
     batch: pa.RecordBatch
     schema: pa.Schema
@@ -58,11 +58,11 @@ class _InOtherTypes:
 
 
 def with_uuid_type(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Return a batch of a schema's rows with the UUIDs of Arrow's uuid type, also inside structs, lists and maps. No value is copied.
+    """Return the batch with its UUIDs as Arrow's uuid type, also inside structs, lists and maps. No value is copied.
 
     Args:
-        batch: Rows in the types of `schema_to_arrow`. A cast would refuse a null struct with required fields.
-        schema: Their columns.
+        batch: Rows in the types of `schema_to_arrow`. Arrow's cast is not used because it refuses null structs with required fields.
+        schema: The columns of the rows.
     """
     return pa.record_batch(_InOtherTypes(batch, schema.as_arrow()))
 
@@ -70,16 +70,16 @@ def with_uuid_type(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
     """Return the table schema of Arrow rows.
 
-    Narrow integers widen, seconds and milliseconds become microseconds, dictionaries and views become the type of their values.
-    Nanoseconds stay nanoseconds and a column of nulls is unknown; these types need format version 3, and `version_rules.py` refuses them elsewhere.
+    Narrow integers are widened, seconds and milliseconds become microseconds, and dictionaries and views become the type of their values. Nanoseconds stay
+    nanoseconds, and Arrow's null type becomes unknown. Both need format version 3: `version_rules.py` refuses them in older versions.
 
     Args:
         schema: The Arrow schema.
-        keep_ids: Whether to take the field ids from the field metadata, which every column must have then; else ids count up from 1.
+        keep_ids: True to use the field ids in the field metadata, which every column must then have. False to assign ids from 1 upwards.
 
     Raises:
-        UnsupportedTypeError: The format has no type for a column, or the column would lose digits; each such column is listed with a next step.
-        InvalidSchemaError: Two columns have one name, or with `keep_ids` a column has no field id.
+        UnsupportedTypeError: The format has no type for a column, or its values would lose digits. Every such column is listed with a next step.
+        InvalidSchemaError: Two columns have the same name, or with `keep_ids` a column has no field id.
     """
     problems: list[Problem] = []
     numbers = count(1)
@@ -105,10 +105,10 @@ def schema_from_arrow(schema: pa.Schema, *, keep_ids: bool) -> Schema:
 
 
 def to_schema(schema: object) -> Schema:
-    """Return the schema that a user passed: a `Schema` as it is, an Arrow schema with ids counted up from 1.
+    """Return the schema that a user passed: a `Schema` is returned unchanged, and an Arrow schema is converted with ids from 1 upwards.
 
     Raises:
-        InvalidSchemaError: The value is neither.
+        InvalidSchemaError: The value is neither a `Schema` nor an Arrow schema.
         UnsupportedTypeError: The format has no type for a column.
     """
     if isinstance(schema, Schema):
@@ -164,7 +164,7 @@ def _type(kind: pa.DataType, path: str, field_id: _FieldId, problems: list[Probl
 
 
 def is_any_list(kind: pa.DataType) -> bool:
-    """Return True for each of Arrow's five list types."""
+    """Return True if the type is one of Arrow's five list types."""
     return bool(
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)
@@ -175,7 +175,7 @@ def is_any_list(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values without a dictionary, run-length or extension type around it; `arrow.uuid` is kept."""
+    """Return the type of the values, without a dictionary, run-length or extension type around it. `arrow.uuid` is kept."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name != "arrow.uuid":
@@ -184,7 +184,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def primitive_from_arrow(kind: pa.DataType) -> PrimitiveType | str:
-    """Return the Iceberg primitive that holds every value of an Arrow type, or the reason as text where there is none."""
+    """Return the primitive Iceberg type for all values of an Arrow type, or the reason as text if there is none."""
     if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid":
         return UUIDType()
     for is_kind, primitive in _SIMPLE:

@@ -1,4 +1,4 @@
-"""The Arrow form of types and fields. Whole schemas, and the way back, are `arrow_schema.py`. Spec: Schemas and Data Types; Appendix A."""
+"""Conversion of types and fields to Arrow. `arrow_schema.py` converts whole schemas, and also from Arrow. Spec: Schemas and Data Types; Appendix A."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ from icefloe.spec.types import (
     VariantType,
 )
 
-# Arrow's Parquet writer reads a column's field id from this key, and its reader stores it there.
+# The key of the field id in a field's metadata, for Arrow's Parquet writer and reader.
 FIELD_ID_KEY = b"PARQUET:field_id"
 DOC_KEY = b"doc"
 _UUID_BYTES = 16
@@ -63,7 +63,7 @@ _ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
 
 
 def field_to_arrow(field: NestedField, *, uuid_type: pa.DataType | None = None) -> pa.Field:
-    """Return a column as an Arrow field; a required column is not nullable, and variants and shapes name their extension types in the metadata.
+    """Return a column as an Arrow field. Required columns are not nullable; the metadata of variants and shapes has their extension types.
 
     Args:
         field: The column.
@@ -76,7 +76,7 @@ def field_to_arrow(field: NestedField, *, uuid_type: pa.DataType | None = None) 
 
 
 def type_to_arrow(kind: IcebergType, *, uuid_type: pa.DataType | None = None) -> pa.DataType:
-    """Return the Arrow type that values of an Iceberg type have in memory: a struct of `metadata` and `value` for a variant, WKB for a shape.
+    """Return the Arrow type of an Iceberg type's values in memory. A variant is a struct of `metadata` and `value`, and a shape is WKB.
 
     Args:
         kind: The Iceberg type.

@@ -1,6 +1,6 @@
 """Columns as text: `id long not null, place struct<lat: double, lon: double>, tags list<string> comment 'free text'`.
 
-Types have the names of the format. Names of SQL that mean the same are accepted too, such as `bigint`; `timestamp` is the format's, without a time zone.
+Types have their names from the format. SQL names of the same types are also accepted, such as `bigint`. `timestamp` is the format's type, without a time zone.
 """
 
 import re
@@ -11,7 +11,7 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import type_from_json
 from icefloe.spec.types import IcebergType, ListType, MapType, NestedField, StructType
 
-# Names of SQL for types of the format.
+# SQL names of the format's types.
 _OF_SQL = {
     "bigint": "long",
     "integer": "int",
@@ -36,19 +36,19 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-# Deeper types are refused by the format's own check; this bounds the recursion of the parser.
+# The limit of the parser's recursion. `nesting.py` has the limit of nesting for tables.
 _DEEPEST = 100
 
 
 def columns_from_text(text: str, option: str = "--schema") -> Schema:
-    """Return the schema of columns as text; field ids count up from 1.
+    """Parse columns as text into a schema, with field ids from 1 upwards.
 
     Args:
-        text: Columns separated by commas, each a name, a type, and optionally `not null` and `comment '...'`.
-        option: The option of the command, for the error.
+        text: Columns separated by commas. Each has a name, a type, and optionally `not null` and `comment '...'`.
+        option: The command-line option that the text comes from, for error messages.
 
     Raises:
-        InvalidSchemaError: The text has another form, or names an unknown type.
+        InvalidSchemaError: The text has a syntax error or contains an unknown type.
     """
     parser = _Parser(text, option)
     fields = parser.fields(end=None, separator=None, depth=0)
@@ -56,7 +56,7 @@ def columns_from_text(text: str, option: str = "--schema") -> Schema:
 
 
 def type_from_text(text: str, option: str = "TYPE") -> IcebergType:
-    """Return a type as text: `long`, `decimal(9,2)`, `list<string>`. Raises `InvalidSchemaError`."""
+    """Parse a type as text, such as `long`, `decimal(9,2)` or `list<string>`. Raises `InvalidSchemaError`."""
     parser = _Parser(text, option)
     kind = parser.type(depth=0)
     parser.expect_end()
@@ -64,7 +64,7 @@ def type_from_text(text: str, option: str = "TYPE") -> IcebergType:
 
 
 class _Parser:
-    """A reader of the tokens of one text. `option` names the text in errors."""
+    """A recursive-descent parser of one text. Error messages contain `option`."""
 
     def __init__(self, text: str, option: str) -> None:
         self._text = text
@@ -74,7 +74,7 @@ class _Parser:
         self._last_id = 0
 
     def fields(self, *, end: str | None, separator: str | None, depth: int) -> list[NestedField]:
-        """Return columns up to the sign `end`, or to the end of the text. A struct has a sign between name and type."""
+        """Parse columns up to the token `end`, or to the end of the text. In a struct, `separator` is between name and type."""
         numbers: list[int] = []
         parts: list[tuple[str, IcebergType, bool, str | None]] = []
         while True:
@@ -95,7 +95,7 @@ class _Parser:
         return [NestedField(number, *part) for number, part in zip(numbers, parts, strict=True)]
 
     def type(self, depth: int) -> IcebergType:
-        """Return the type that begins at the next token."""
+        """Parse the type that begins at the next token."""
         if depth > _DEEPEST:
             raise self._error("types are nested too deeply")
         kind, word = self._next()
@@ -116,7 +116,7 @@ class _Parser:
             raise self._error(f"there is no type {word + arguments!r}", f"the types are {_TYPES}") from error
 
     def expect_end(self) -> None:
-        """Refuse further tokens."""
+        """Raise the error for the next token, if there is one."""
         if self._place < len(self._tokens):
             raise self._error(f"{self._next()[1]!r} is not expected there")
 
@@ -136,7 +136,7 @@ class _Parser:
         return ListType(element_id=first_id, element=first, element_required=False)
 
     def _constraints(self) -> tuple[bool, str | None]:
-        """Return whether the column is required, and its documentation."""
+        """Parse `not null` and `comment`. Return whether the column is required, and its documentation."""
         required, doc = False, None
         while self._next()[0] == "word":
             word = self._next()[1].lower()

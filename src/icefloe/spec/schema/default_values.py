@@ -1,7 +1,8 @@
-"""Default values of columns: their validation, and the columns that readers and writers fill with them.
+"""Default values of columns: their validation, and arrays of them for readers and writers.
 
-`initial-default` is the value of rows in files that lack the column; `write-default` is written where rows come without the column. Which rows lack a column
-is found by the reader (`datafile/projection.py`) and the writer (`schema_cast.py`); `Schema` checks the defaults of any schema. Spec: Default values.
+`initial-default` is the value of rows in files that lack the column. `write-default` is written for rows without the column. The reader
+(`datafile/projection.py`) and the writer (`schema_cast.py`) find the rows that lack a column. `Schema` checks the defaults of every schema. Spec: Default
+values.
 """
 
 import uuid
@@ -16,12 +17,12 @@ from icefloe.spec.schema.arrow_types import type_to_arrow
 from icefloe.spec.schema.version_rules import FIRST_VERSION_OF_DEFAULTS
 from icefloe.spec.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType, UnknownType
 
-# Returns one of a field's two defaults.
+# Returns one of the two defaults of a field.
 _Pick = Callable[[NestedField], Any]
 
 
 def to_default_value(kind: IcebergType, value: Any, column: str, format_version: int) -> Any:
-    """Return the physical default that a Python value, or a physical value, is for a column of the type; None for none.
+    """Convert a default, as a Python value or a physical value, to a physical value of the type. None stays None.
 
     Args:
         kind: The column's type.
@@ -30,7 +31,7 @@ def to_default_value(kind: IcebergType, value: Any, column: str, format_version:
         format_version: Format version of the table.
 
     Raises:
-        InvalidSchemaError: The type does not have this default, or the format version has no defaults.
+        InvalidSchemaError: The value is not a valid default of the type, or the format version has no defaults.
     """
     if value is None:
         return None
@@ -43,7 +44,7 @@ def to_default_value(kind: IcebergType, value: Any, column: str, format_version:
     try:
         physical = nested_to_physical(kind, value)
     except InvalidInputError as error:
-        if default_problem(kind, value) is not None:  # it is not a physical value either
+        if default_problem(kind, value) is not None:  # neither a Python value nor a physical value of the type
             raise InvalidSchemaError(f"column {column} cannot have the default {value!r}: {error.message}") from error
         physical = value
     problem = default_problem(kind, physical)
@@ -56,8 +57,8 @@ def check_struct_default(field: NestedField, column: str) -> None:
     """Check that every required field of a new struct with the default `{}` has a default of its own.
 
     Raises:
-        InvalidSchemaError: A required field has none.
-    Spec: Default values (a field missing from a struct's default has its own).
+        InvalidSchemaError: A required field has no default.
+    Spec: Default values (a field that is missing in a struct's default has its own default).
     """
     if not isinstance(field.field_type, StructType) or field.initial_default is None:
         return
@@ -71,9 +72,9 @@ def check_struct_default(field: NestedField, column: str) -> None:
 
 
 def initial_default_column(field: NestedField, count: int) -> pa.Array:
-    """Return the values of a column for rows whose file lacks it: its `initial-default`, or null.
+    """Return the values of a column for rows of a file without this column: its `initial-default`, or null.
 
-    A struct that is present by default has the defaults of its fields.
+    If the default of a struct is not null, its fields have their own defaults.
 
     Args:
         field: The column.
@@ -83,24 +84,24 @@ def initial_default_column(field: NestedField, count: int) -> pa.Array:
         `count` values in the column's Arrow type.
 
     Raises:
-        FormatError: The column is required and has no default, or a required field of a default struct has none.
+        FormatError: The column is required and has no default, or a required field of a struct's default has none.
     Spec: Column Projection; Default values.
     """
     return _fill_column(field, count, _initial)
 
 
 def write_default_column(field: NestedField, count: int) -> pa.Array:
-    """Return the values that a writer stores for rows that come without the column: its `write-default`, or null.
+    """Return the values that a writer stores for rows without the column: its `write-default`, or null.
 
     Raises:
-        FormatError: As in `initial_default_column`; `missing_column_problems` finds such columns before.
+        FormatError: As in `initial_default_column`. `missing_column_problems` finds such columns without raising.
     Spec: Default values.
     """
     return _fill_column(field, count, _write)
 
 
 def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
-    """Yield why rows may not come without the column at `path`; nothing where they may."""
+    """Yield why the column at `path` may not be missing in rows. Yield nothing if it may be missing."""
     if field.write_default is None:
         if field.required:
             yield Problem(where=".".join(path), what=f"is missing, and is required ({field.field_type})")
@@ -110,7 +111,7 @@ def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterat
 
 
 def constant_column(kind: IcebergType, value: Any, count: int) -> pa.Array:
-    """Return a physical value of any type `count` times, as an array of the column's Arrow type; None is null."""
+    """Return an array that repeats a physical value `count` times, in the type's Arrow type. None is null."""
     return _repeat_value(kind, _to_arrow_value(kind, value, _initial), count)
 
 

@@ -1,6 +1,6 @@
-"""Checks of the shape of parsed JSON against a table of keys; every problem is reported with its JSON path.
+"""Checks of the structure of parsed JSON against a table of keys. Every problem is reported with its JSON path.
 
-The tables of keys are defined next to the values they describe (`schema_json.py`, `spec/metadata/snapshot.py`, ...). The meaning of a key is not known here.
+The tables of keys are defined in the modules of their values (`schema_json.py`, `spec/metadata/snapshot.py`, ...). This module contains no keys of its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Check = Callable[[Any], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a JSON object: what its value must be (`check` returns the problem, or None), and whether it is required."""
+    """One key of a JSON object. `check` returns the problem of a value, or None if the value is valid."""
 
     name: str
     check: Check
@@ -31,7 +31,7 @@ class Key:
 def object_problems(value: object, path: str, keys: Sequence[Key]) -> Iterator[Problem]:
     """Yield every problem of a JSON object at `path`, such as `$.snapshots[3]`.
 
-    A null counts as absent, and keys that are not in the table are ignored.
+    A null counts as a missing value. Keys that are not in the table are ignored.
     """
     if not isinstance(value, Mapping):
         yield Problem(where=path, what=f"expected an object, found {kind_of(value)}")
@@ -54,7 +54,7 @@ def refuse(problems: Sequence[Problem], what: str) -> None:
     """Raise `MetadataFormatError` if there are problems.
 
     Args:
-        problems: What is wrong.
+        problems: The problems of the document.
         what: Name of the document, for the message.
     """
     if problems:
@@ -62,7 +62,7 @@ def refuse(problems: Sequence[Problem], what: str) -> None:
 
 
 def kind_of(value: object) -> str:
-    """Describe a parsed JSON value in JSON's words, with short values shown."""
+    """Describe a parsed JSON value with JSON's names of types. Short values are included in the text."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -97,17 +97,17 @@ def a_long(value: object) -> str | None:
 
 
 def an_object(value: object) -> str | None:
-    """Check for a JSON object with any contents."""
+    """Check for a JSON object with any content."""
     return None if isinstance(value, Mapping) else f"expected an object, found {kind_of(value)}"
 
 
 def an_array(value: object) -> str | None:
-    """Check for a JSON array with any contents."""
+    """Check for a JSON array with any content."""
     return None if isinstance(value, list | tuple) else f"expected an array, found {kind_of(value)}"
 
 
 def anything(_: object) -> str | None:
-    """Accept any value, because another check reads it."""
+    """Accept any value. It is for keys whose values are checked separately."""
     return None
 
 
@@ -119,7 +119,7 @@ def strings_by_name(value: object) -> str | None:
 
 
 def array_of(check: Check) -> Check:
-    """Return a check for an array whose every element passes `check`."""
+    """Return a check for an array in which every element passes `check`."""
 
     def check_array(value: object) -> str | None:
         if not isinstance(value, list | tuple):
@@ -131,7 +131,7 @@ def array_of(check: Check) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """Return a check for one of a few strings."""
+    """Return a check for one of these strings."""
 
     def check_choice(value: object) -> str | None:
         return None if value in choices else f"expected one of {', '.join(choices)}, found {kind_of(value)}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from icefloe.spec.types import BooleanType, IntegerType, LongType, NestedField, StringType, StructType
 
-# Ids above this are reserved; no column of a user has one. Spec: Reserved Field IDs.
+# Field ids above this are reserved for metadata columns. Spec: Reserved Field IDs.
 MAX_USER_FIELD_ID = 2147483447
 
 FILE = NestedField(2147483646, "_file", StringType(), True, "Location of the file that holds the row")
@@ -32,10 +32,10 @@ DELETE_POS = NestedField(2147483545, "pos", LongType(), True, "Position of the d
 DELETE_ROW_FIELD_ID = 2147483544
 DELETE_ROW_NAME = "row"
 
-# The metadata columns that a data file may contain: lineage that was copied with its rows. Spec: Row Lineage.
+# The metadata columns that data files may contain: the lineage of rows that were copied. Spec: Row Lineage.
 LINEAGE_COLUMNS = (ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 
-# The metadata columns of fixed type that can be selected for any row.
+# The metadata columns that can be selected in every table, with the same type in every table.
 METADATA_COLUMNS: Mapping[str, NestedField] = {
     field.name: field for field in (FILE, POS, DELETED, SPEC_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 }
@@ -63,9 +63,10 @@ def is_reserved(field_id: int) -> bool:
 
 
 def with_lineage(fields: Sequence[NestedField]) -> tuple[NestedField, ...]:
-    """Return columns followed by the two of row lineage, as files have them whose rows were copied.
+    """Return the columns followed by the two lineage columns, as in files of copied rows.
 
-    A lineage column whose name is taken gets its field id after the name: field ids identify columns, names need only differ.
+    If a column of the table has the name of a lineage column, the field id is appended to the name of the lineage column. Field ids identify columns; names
+    only have to be unique.
     """
     taken = {field.name for field in fields}
     lineage = (replace(field, name=f"{field.name}_{field.field_id}") if field.name in taken else field for field in LINEAGE_COLUMNS)

@@ -1,6 +1,6 @@
-"""`NameMapping`: field ids by column names, for data files without field ids; and its update when the schema changes.
+"""`NameMapping`: field ids by column name, for data files without field ids; and its update when the schema changes.
 
-`spec/metadata/table_properties.py` has the table property that holds it; `icefloe.datafile` reads the files.
+`spec/metadata/table_properties.py` has the table property that contains it. `icefloe.datafile` uses it to read files.
 Spec: Column Projection; Appendix C, Name Mapping Serialization.
 """
 
@@ -25,7 +25,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedField:
-    """One column of files: its names there, its field id (None where the schema does not have it), and its children.
+    """One column of data files: its names in them, its field id (None if it is not in the schema), and its children.
 
     The child of a list is named `element`, the children of a map are `key` and `value`. A dot in a name is part of the name.
     """
@@ -37,21 +37,21 @@ class MappedField:
 
 @dataclass(frozen=True)
 class NameMapping:
-    """The mapped fields of the top level, in order."""
+    """The mapped fields of the top level."""
 
     fields: tuple[MappedField, ...]
 
     def find(self, path: Sequence[str]) -> MappedField | None:
-        """Return the field mapped at these names, from the top-level column down, or None."""
+        """Return the mapped field at a path of names from the top-level column, or None."""
         return self._by_path.get(tuple(path))
 
     def find_id(self, path: Sequence[str]) -> int | None:
-        """Return the field id of the column at these names, or None where it is not mapped or not in the schema."""
+        """Return the field id of the column at a path of names, or None if it is not mapped or not in the schema."""
         mapped = self.find(path)
         return mapped.field_id if mapped is not None else None
 
     def walk(self) -> Iterator[tuple[tuple[str, ...], MappedField]]:
-        """Yield every mapped path of names with its field, outer ones before inner ones."""
+        """Yield every mapped field with its path of names, parents before children."""
         return _paths(self.fields, ())
 
     @cached_property
@@ -70,7 +70,7 @@ def _paths(fields: Iterable[MappedField], prefix: tuple[str, ...]) -> Iterator[t
 
 
 def mapping_for(schema: Schema) -> NameMapping:
-    """Return the mapping under which files have the schema's own names."""
+    """Return the mapping for files with the column names of a schema."""
     return NameMapping(_map_fields(schema.fields))
 
 
@@ -83,19 +83,20 @@ def _map_fields(fields: Iterable[NestedField]) -> tuple[MappedField, ...]:
 def updated_mapping(mapping: NameMapping, old: Schema, new: Schema) -> NameMapping:
     """Return the mapping after a change of the schema.
 
-    A changed column keeps its names and gets the new one in addition, and a new column is added under its name. A name that another column of the struct had
-    moves to the column that has it now. Deleted columns stay mapped, because files still contain them. JAVA: MappingUtil.UpdateMapping.
+    A renamed column keeps its old names and gets the new name in addition. A new column is added with its name. If a column gets a name that is mapped to a
+    different column of the same struct, the name is removed from that column. Deleted columns stay mapped, because files still contain them. JAVA:
+    MappingUtil.UpdateMapping.
 
     Args:
         mapping: The mapping before.
         old: The schema before.
-        new: The schema after, whose new ids continue those of `old`.
+        new: The schema after. The ids of its new columns are higher than all ids in `old`.
     """
     return NameMapping(_MappingUpdate(old, new).members(mapping.fields, None))
 
 
 class _MappingUpdate:
-    """The columns that a change of the schema added, by the field right above them, and those that it changed."""
+    """The update of a mapping. It finds the columns that a change of the schema added, by the id of their parent field, and the columns that it changed."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._changed: dict[int, NestedField] = {}
@@ -105,14 +106,14 @@ class _MappingUpdate:
     def _compare(self, owner: int | None, fields: Iterable[NestedField], old: Schema) -> None:
         for field in fields:
             if field.field_id not in old:
-                self._added.setdefault(owner, []).append(field)  # mapped with everything inside it
+                self._added.setdefault(owner, []).append(field)  # mapped together with its children
                 continue
             if _without_children(field) != _without_children(old.find_field(field.field_id)):
                 self._changed[field.field_id] = field
             self._compare(field.field_id, children(field.field_type), old)
 
     def members(self, fields: tuple[MappedField, ...], owner: int | None) -> tuple[MappedField, ...]:
-        """Return the mapped fields under `owner` after the change; new fields come last, in the order of their ids."""
+        """Return the mapped fields of the parent field `owner` after the change. New fields are last, ordered by id."""
         changed = tuple(self._field(field) for field in fields)
         taken = {self._changed[field.field_id].name: field.field_id for field in changed if field.field_id in self._changed}
         added = sorted(self._added.get(owner, ()), key=lambda field: field.field_id)
@@ -131,12 +132,12 @@ class _MappingUpdate:
         return replace(field, names=names, fields=self.members(field.fields, field.field_id))
 
 
-# The owner of fields under a column that is not in the schema: nothing is ever added there. None is the top level.
+# The id for the children of columns that are not in the schema, which never get new fields. None is the top level.
 _NOT_IN_SCHEMA = -1
 
 
 def _without_children(field: NestedField) -> tuple[object, ...]:
-    """Return the field without the fields inside it."""
+    """Return the properties of a field, without its id and its children, for comparison."""
     kind: IcebergType | type = type(field.field_type) if children(field.field_type) else field.field_type
     return field.name, field.required, field.doc, kind, field.initial_default, field.write_default
 
@@ -148,7 +149,8 @@ def mapping_from_json(text: str) -> NameMapping:
     """Parse the name mapping in the table property.
 
     Raises:
-        MetadataFormatError: Every problem is listed with its JSON path; two fields of one level with the same name are a problem.
+        MetadataFormatError: The text is not a valid name mapping, for example if two fields of the same level have the same name. Every problem is listed with
+            its JSON path.
     Spec: Appendix C, Name Mapping Serialization.
     """
     try:
@@ -164,7 +166,7 @@ def mapping_from_json(text: str) -> NameMapping:
 
 
 def _nesting(value: object) -> int:
-    """Return how many levels of fields the JSON of a mapping has, well-formed or not. A mapping of columns without members has none."""
+    """Return the nesting depth of a mapping's JSON, which may be invalid. It is 0 if no column has children."""
     deepest = 0
     waiting: list[tuple[object, int]] = [(value, 0)]
     while waiting:

@@ -1,15 +1,15 @@
-"""Nesting depth of structs, lists and maps, limited in schemas that are read and in schemas that are written.
+"""The limits of nested structs, lists and maps, in schemas that are read and in schemas that are written.
 
-The format has no limit of nesting, but its readers do. Measured with PyArrow 26: a column that is `n` levels of one type deep is written to Parquet,
-ORC and Arrow's stream format at any depth, and read back
+The format has no limit of nesting, but its readers do. Measured with PyArrow 26: a column with `n` levels of one type can be written to Parquet, ORC and
+Arrow's stream format at any depth, but it can only be read
 
     up to                                    lists   structs   maps
     Parquet, by Arrow                           49        98     49
     ORC, by Arrow                        any depth any depth    any
     Arrow's stream, as Spark's tasks read it    63        63     31
 
-so rows written deeper than that could not be read. The limit `write_nesting` is below all of these. `read_nesting` is above them, because a table with deeper
-columns also has columns that can be read. A column of a primitive type is 0 levels deep. Spec: Nested Types.
+so deeper rows could be written but not read. The limit `write_nesting` is below all of these. `read_nesting` is above them, because the other columns of a
+table with deeper columns can still be read. A column of a primitive type has 0 levels. Spec: Nested Types.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from icefloe.spec.types import IcebergType, children
 
 
 def nesting_of(kind: IcebergType) -> int:
-    """Return how many levels of structs, lists and maps a type has."""
+    """Return the number of levels of structs, lists and maps in a type."""
     deepest = 0
     waiting = [(kind, 0)]
     while waiting:
@@ -35,10 +35,10 @@ def nesting_of(kind: IcebergType) -> int:
 
 
 def check_write_nesting(schema: Schema, table_name: str | None = None) -> None:
-    """Refuse a schema whose rows could be written and not be read back.
+    """Refuse a schema whose rows could be written but not read.
 
     Raises:
-        InvalidSchemaError: A column is nested deeper than the limit `write_nesting` allows; every such column is listed.
+        InvalidSchemaError: A column is nested deeper than the limit `write_nesting`. Every such column is listed.
     """
     limit = limits().write_nesting
     problems = [
@@ -57,14 +57,14 @@ def check_write_nesting(schema: Schema, table_name: str | None = None) -> None:
 
 
 def refuse_deep_json(value: Any, path: str) -> None:
-    """Refuse the JSON of a type or a schema that is deeper than the limit `read_nesting`, before it is walked by recursion.
+    """Refuse the JSON of a type or a schema that is nested deeper than the limit `read_nesting`, before a recursive function processes it.
 
     Args:
         value: The parsed JSON.
         path: The JSON path of `value` in the metadata.
 
     Raises:
-        MetadataFormatError: The JSON is too deep.
+        MetadataFormatError: The JSON is nested too deeply.
     """
     limit, nesting = limits().read_nesting, json_nesting(value)
     if nesting > limit:
@@ -75,7 +75,7 @@ def refuse_deep_json(value: Any, path: str) -> None:
 
 
 def json_nesting(value: Any) -> int:
-    """Return how many levels of structs, lists and maps the JSON of a type or a schema has, well-formed or not."""
+    """Return the number of levels of structs, lists and maps in the JSON of a type or a schema, which may be invalid."""
     deepest = 0
     waiting = [(value, 0)]
     while waiting:

@@ -1,6 +1,6 @@
-"""`Schema`: a table's columns, found by id or by dotted name, and the assignment of fresh field ids.
+"""`Schema`: a table's columns, which can be found by id or dotted name; and the assignment of new field ids.
 
-Its JSON is `schema_json.py`, its Arrow form `arrow_schema.py`, its changes `schema_evolution.py`.
+`schema_json.py` has its JSON, `arrow_schema.py` its conversion to Arrow, and `schema_evolution.py` its changes.
 Spec: Schemas and Data Types; Column Projection; Identifier Field IDs.
 """
 
@@ -25,13 +25,15 @@ Fields = tuple[NestedField, ...]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Schema(ShownInNotebooks):
-    """`Schema(field, field, ..., schema_id=0, identifier_field_ids=())`. Schemas are equal if their columns and identifier fields are, whatever their ids.
+    """The columns of a table: `Schema(field, field, ..., schema_id=0, identifier_field_ids=())`.
 
-    The schema of rows that are read, or copied into a file, may contain metadata columns; a table's own schema may not (`schema_from_json` refuses it).
+    Schemas are equal if their columns and identifier fields are equal, even if their schema ids differ.
+
+    The schema of a scan's rows, or of rows that are copied into a file, may contain metadata columns. A table's schema may not (`schema_from_json` refuses it).
 
     Raises:
-        InvalidSchemaError: A field is not a field, a type is not a type, a field id or a full name is repeated, a default is not a value of its type, or an
-            identifier field violates the rules; every problem is listed.
+        InvalidSchemaError: An argument is not a `NestedField`, a type is not an `IcebergType`, a field id or a full name is repeated, a default is not a value
+            of its type, or an identifier field violates the rules. Every problem is listed.
     """
 
     fields: tuple[NestedField, ...]
@@ -52,7 +54,7 @@ class Schema(ShownInNotebooks):
 
     @cached_property
     def type_classes(self) -> frozenset[type[IcebergType]]:
-        """The classes of the types of all columns, inner ones too."""
+        """The classes of the types of all columns, including nested columns."""
         return frozenset(type(field.field_type) for _, field in walk(self.fields))
 
     @cached_property
@@ -60,19 +62,22 @@ class Schema(ShownInNotebooks):
         names: dict[str, int] = {}
         for path, field in walk(self.fields):
             names.setdefault(".".join(path), field.field_id)
-        # The fields of a list's or map's struct may be named without `element` and `value`, as in Java; full names have precedence.
+        # The names of fields in a list's or map's struct may omit `element` and `value`, as in Java. Full names have precedence.
         for path, field in _walk_short(self.fields):
             names.setdefault(".".join(path), field.field_id)
         return names
 
     @cached_property
     def ambiguous_names(self) -> frozenset[str]:
-        """The dotted names that two columns have: a column with a dot in its own name, and a field of a struct. Icefloe never creates such a schema."""
+        """The dotted names of more than one column: a name that itself contains a dot can equal the path of a struct's field.
+
+        Icefloe never creates such a schema.
+        """
         return repeated_names(self.fields)
 
     @cached_property
     def _by_lower_name(self) -> Mapping[str, Mapping[int, str]]:
-        """The fields of each name in lower case: their names by their ids."""
+        """For each name in lower case, the original names of its fields by field id."""
         names: dict[str, dict[int, str]] = {}
         for name, field_id in self._by_name.items():
             names.setdefault(name.lower(), {}).setdefault(field_id, name)
@@ -80,22 +85,22 @@ class Schema(ShownInNotebooks):
 
     @property
     def field_ids(self) -> tuple[int, ...]:
-        """Every field id, nested ones too, parents first."""
+        """Every field id, including nested fields, parents before children."""
         return tuple(self._by_id)
 
     @property
     def highest_field_id(self) -> int:
-        """The largest id in use, 0 for an empty schema."""
+        """The highest field id, or 0 for an empty schema."""
         return max(self._by_id, default=0)
 
     @property
     def column_names(self) -> list[str]:
-        """The full dotted name of every field, nested ones too."""
+        """The full dotted name of every field, including nested fields."""
         return [".".join(path) for path, _ in self._by_id.values()]
 
     @property
     def columns(self) -> tuple[NestedField, ...]:
-        """The top-level columns in order; `fields` under the name of PyIceberg's attribute."""
+        """The top-level columns in order. It is PyIceberg's name of `fields`."""
         return self.fields
 
     def identifier_field_names(self) -> set[str]:
@@ -112,17 +117,17 @@ class Schema(ShownInNotebooks):
         return StructType(*self.fields)
 
     def as_arrow(self) -> pa.Schema:
-        """Return the Arrow schema of rows as scans return them: field ids in the metadata of the fields, and UUIDs of Arrow's uuid type."""
+        """Return the Arrow schema of the rows that scans return. The metadata of fields has their ids, and UUIDs have Arrow's uuid type."""
         return pa.schema([field_to_arrow(field, uuid_type=pa.uuid()) for field in self.fields])
 
     def find_id(self, name: str, case_sensitive: bool = True) -> int | None:
-        """Return the id of a dotted name, or None.
+        """Return the field id of a dotted name, or None.
 
-        JAVA: Schema.caseInsensitiveFindField, which refuses every name in a schema with names that differ by case alone.
+        JAVA: Schema.caseInsensitiveFindField, which refuses every name if any two names of the schema differ only by case.
 
         Args:
             name: The dotted name.
-            case_sensitive: Whether names are matched by letter case; the field with exactly this name has precedence.
+            case_sensitive: Whether names must match in letter case. If not, a field with exactly this name has precedence.
 
         Raises:
             InvalidSchemaError: Two columns have the name.
@@ -155,11 +160,11 @@ class Schema(ShownInNotebooks):
             )
 
     def find_field(self, name_or_id: str | int, case_sensitive: bool = True) -> NestedField:
-        """Return the field of an id or a dotted name.
+        """Return the field with an id or a dotted name.
 
         Args:
             name_or_id: The field id or the dotted name.
-            case_sensitive: Whether names are matched by letter case.
+            case_sensitive: Whether names must match in letter case.
 
         Raises:
             InvalidSchemaError: There is no such field.
@@ -173,24 +178,24 @@ class Schema(ShownInNotebooks):
         return path_and_field[1]
 
     def find_type(self, name_or_id: str | int, case_sensitive: bool = True) -> IcebergType:
-        """Return the type of the field of an id or a dotted name.
+        """Return the type of the field with an id or a dotted name.
 
         Args:
-            name_or_id: as for `find_field`.
-            case_sensitive: as for `find_field`.
+            name_or_id: As in `find_field`.
+            case_sensitive: As in `find_field`.
 
         Raises:
-            InvalidSchemaError: as for `find_field`.
+            InvalidSchemaError: As in `find_field`.
         """
         return self.find_field(name_or_id, case_sensitive=case_sensitive).field_type
 
     def find_column_name(self, field_id: int) -> str | None:
-        """Return the full dotted name of an id, or None."""
+        """Return the full dotted name of the field with an id, or None."""
         path = self.path_of(field_id)
         return ".".join(path) if path else None
 
     def path_of(self, field_id: int) -> tuple[str, ...] | None:
-        """Return the names from the top-level column down to the field, or None."""
+        """Return the names from the top-level column to the field, or None."""
         path_and_field = self._by_id.get(field_id)
         return path_and_field[0] if path_and_field else None
 
@@ -201,7 +206,7 @@ class Schema(ShownInNotebooks):
         """Return the schema with only these columns, in the table's order.
 
         Args:
-            names: Dotted names; the name of a field selects only that field of its struct. `*` selects every column.
+            names: Dotted names. The name of a struct's field selects only this field of the struct. `*` selects every column.
             case_sensitive: Whether names are matched by letter case.
 
         Raises:
@@ -226,7 +231,7 @@ class Schema(ShownInNotebooks):
 def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
     """Yield every field with its path of names, parents before children.
 
-    Fields inside a metadata column are left out: `_partition` has partition field ids.
+    Fields inside a metadata column are left out, because the ids in `_partition` are partition field ids.
     """
     for field in fields:
         path = (*prefix, field.name)
@@ -236,7 +241,7 @@ def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterato
 
 
 def repeated_names(fields: Iterable[NestedField], *, case_sensitive: bool = True) -> frozenset[str]:
-    """Return the dotted names that more than one field has."""
+    """Return the dotted names of more than one field."""
     seen: set[str] = set()
     repeated: set[str] = set()
     for path, _ in walk(fields):
@@ -246,16 +251,16 @@ def repeated_names(fields: Iterable[NestedField], *, case_sensitive: bool = True
 
 
 def check_unambiguous(schema: Schema, known: frozenset[str] = frozenset()) -> None:
-    """Refuse a new schema in which two columns have one dotted name.
+    """Refuse a new schema in which two columns have the same dotted name.
 
     JAVA: TypeUtil.indexByName, which does not load such a table.
 
     Args:
         schema: The new schema.
-        known: Names that are allowed, because the table's schema has them twice already.
+        known: Names that are allowed because they are already ambiguous in the table's schema.
 
     Raises:
-        InvalidSchemaError: Two columns have one name.
+        InvalidSchemaError: Two columns have the same name.
     """
     names = sorted(schema.ambiguous_names - known)
     if names:
@@ -267,9 +272,10 @@ def check_unambiguous(schema: Schema, known: frozenset[str] = frozenset()) -> No
 
 
 def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], NestedField]]:
-    """Yield fields as `walk` does, without the names of structs inside lists and maps in the paths of their fields. JAVA: TypeUtil.indexByName.
+    """Yield fields as `walk` does, with paths that omit `element` and `value` if these are structs. JAVA: TypeUtil.indexByName.
 
-    Each field has one short path: with a path for every choice of names to leave out, a schema of n nested structs in lists would have 2**n.
+    Each field has one short path, which omits all of these names. A path for every combination of omitted names would be 2**n paths for n nested lists of
+    structs.
     """
     for field in fields:
         path = (*prefix, field.name)
@@ -281,7 +287,7 @@ def _walk_short(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> 
 
 
 def assign_fresh_ids(schema: Schema, *, first_id: int = 1) -> Schema:
-    """Return the same schema with ids counted up from `first_id`: a level's fields before their children, as Java does for a new table."""
+    """Return the schema with new ids from `first_id` upwards. The fields of a level get ids before their children, as in Java's new tables."""
     numbers = count(first_id)
     new_ids: dict[int, int] = {}
     fields = _renumber_fields(schema.fields, lambda: next(numbers), new_ids)
@@ -295,7 +301,7 @@ def _renumber_fields(fields: tuple[NestedField, ...], fresh: Callable[[], int], 
 
 
 def _renumber_field(field: NestedField, fresh_id: int, fresh: Callable[[], int], new_ids: dict[int, int]) -> NestedField:
-    """Return the field with its new id; the structs in the default of a list or map name their fields by id."""
+    """Return the field with its new id. Its defaults are converted too, because structs in them contain field ids."""
     kind = renumbered_type(field.field_type, fresh, new_ids)
     return replace(
         field,
@@ -307,12 +313,12 @@ def _renumber_field(field: NestedField, fresh_id: int, fresh: Callable[[], int],
 
 
 def renumbered_type(kind: IcebergType, fresh: Callable[[], int], new_ids: dict[int, int]) -> IcebergType:
-    """Return the type with a new id for each field inside it, a level's fields before their children.
+    """Return the type with a new id for each field inside it. The fields of a level get ids before their children.
 
     Args:
         kind: The type.
         fresh: Returns the next id.
-        new_ids: Gets the new id of each old id.
+        new_ids: The new ids by old id, which this function adds to.
     """
     if isinstance(kind, StructType):
         return StructType(*_renumber_fields(kind.fields, fresh, new_ids))
@@ -333,7 +339,7 @@ def renumbered_type(kind: IcebergType, fresh: Callable[[], int], new_ids: dict[i
 
 
 def edit_field(fields: Fields, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> Fields:
-    """Return the fields with one field, at any depth, replaced, or removed where `edit` returns None."""
+    """Return the fields with the result of `edit` for one field, at any depth. The field is removed if `edit` returns None."""
     edited: list[NestedField] = []
     for field in fields:
         changed = edit(field) if field.field_id == field_id else replace(field, field_type=_edit_type(field.field_type, field_id, edit))
@@ -360,14 +366,14 @@ def _prune(field: NestedField, selected_ids: set[int]) -> NestedField | None:
         selected = tuple(child for child in (_prune(child, selected_ids) for child in field.field_type.fields) if child is not None)
         return replace(field, field_type=StructType(*selected)) if selected else None
     if any(inner.field_id in selected_ids for _, inner in walk(children(field.field_type))):
-        return field  # lists and maps are read whole
+        return field  # lists and maps are never read in part
     return None
 
 
 def fields_to_read(schema: Schema, projection: Schema, tested_ids: Set[int]) -> Fields:
-    """Return the part of a schema that a read needs, in the schema's order: its projection and the columns that its filter tests.
+    """Return the columns that a read needs, in the schema's order: the projection and the columns of its filter.
 
-    Of a list or map that is projected, it has exactly the projected part, in the projection's order: filters test no field inside lists and maps.
+    Projected lists and maps are returned exactly as in the projection, because filters never test fields inside lists and maps.
 
     Spec: Column Projection.
     """
@@ -393,12 +399,12 @@ def _needed_fields(fields: Fields, projected_fields: Iterable[NestedField], test
 
 
 def schema_with_lineage(schema: Schema) -> Schema:
-    """Return the schema of copied rows: the columns followed by the two of row lineage. Spec: Row Lineage."""
+    """Return the schema of copied rows: the columns followed by the two lineage columns. Spec: Row Lineage."""
     return Schema(*with_lineage(schema.fields), schema_id=schema.schema_id)
 
 
 def select_fields(fields: Fields, field_ids: Set[int]) -> Fields:
-    """Return the fields with these ids, whole; a struct that only contains such fields is reduced to them."""
+    """Return the fields with these ids, with all their children. A struct without such an id is reduced to its fields that have one."""
     selected = []
     for field in fields:
         if field.field_id in field_ids:
@@ -446,7 +452,7 @@ def _problems(schema: Schema) -> Iterator[Problem]:
 
 
 def _reachable(fields: tuple[NestedField, ...], path: tuple[str, ...]) -> bool:
-    """Return True if only required structs are above the field at `path`."""
+    """Return True if every parent of the field at `path` is a required struct."""
     for part in path[:-1]:
         field = next(field for field in fields if field.name == part)
         if not field.required or not isinstance(field.field_type, StructType):

@@ -1,7 +1,7 @@
-"""Casts Arrow rows to a table's schema: columns matched by name, types widened where no value changes, missing columns filled with their default or nulls.
+"""Casts Arrow rows to a table's schema: matches columns by name, widens types if no value changes, and fills missing columns with their default or nulls.
 
-Nothing is written where rows do not fit: every column that does not fit is listed. Spec: Schemas and Data Types; Schema Evolution
-(the promotions that are allowed); Default values.
+If rows do not fit the schema, an error lists every column that does not fit, before anything is written. Spec: Schemas and Data Types; Schema Evolution (valid
+type promotions); Default values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,21 +50,21 @@ from icefloe.spec.wkb import WKB_HEAD, is_wkb_head
 
 _UUID_BYTES = 16
 _SHAPES = (GeometryType, GeographyType)
-# The storage of a variant as a struct type; its ids are never written.
+# The storage of a variant as a struct type. Its field ids are never written.
 _VARIANT_STRUCT = StructType(NestedField(-1, "metadata", BinaryType(), True), NestedField(-2, "value", BinaryType(), True))
 _VARIANT_VERSION = 1
-# The variant null value.
+# A variant whose value is null.
 _VARIANT_PLACEHOLDER = {"metadata": b"\x01\x00\x00", "value": b"\x00"}
 
 
 def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
     """Cast rows to the table's columns, in the table's order and Arrow types, with field ids in the field metadata.
 
-    Columns whose type is right already are not copied.
+    Columns that already have the right type are not copied.
 
     Raises:
-        SchemaMismatchError: A column is missing and required, not in the table, of a type that does not fit, or null where required; every such column is
-            listed with the difference.
+        SchemaMismatchError: A required column is missing or has nulls, a column is not in the table, or a type does not fit. Every such column is listed with
+            the difference.
     """
     check_fits(table.schema, schema)
     problems: list[Problem] = []
@@ -80,10 +80,10 @@ def cast_to_schema(table: pa.Table, schema: Schema) -> pa.Table:
 
 
 def check_fits(rows: pa.Schema, schema: Schema) -> None:
-    """Check the names and types of rows, before any row is read.
+    """Check the names and types of the columns of rows, before any row is read.
 
     Raises:
-        SchemaMismatchError: As in `cast_to_schema`, except for nulls and values.
+        SchemaMismatchError: As in `cast_to_schema`, but nulls and values are not checked.
     """
     _refuse(list(_struct_problems(list(rows), schema.fields, ())))
 
@@ -128,7 +128,7 @@ def _type_problems(row_field: pa.Field, target: NestedField, path: tuple[str, ..
     kind, target_type = plain_type(row_field.type), target.field_type
     where = ".".join(path)
     if pa.types.is_null(kind) or isinstance(target_type, UnknownType):
-        return  # the cast of the values finds nulls in required columns, and values in unknown ones
+        return  # nulls in required columns and values in unknown columns are found when the values are cast
     if isinstance(target_type, VariantType):
         problem = variant_storage_fault(kind)
         if problem is not None:
@@ -150,14 +150,17 @@ def _type_problems(row_field: pa.Field, target: NestedField, path: tuple[str, ..
 
 
 def _other_shape(row_field: pa.Field, target: IcebergType) -> IcebergType | str | None:
-    """Return the shape type of the rows where it differs from the table's. Plain WKB has none."""
+    """Return the shape type of a column of the rows, or its fault as text, if it does not fit the table's; else None. Plain WKB has no shape type."""
     shape = extension_type(row_field)
     has_no_crs = isinstance(shape, GeometryType) and shape.crs == UNSPECIFIED_CRS and isinstance(target, GeometryType)
     return None if shape == target or has_no_crs else shape
 
 
 def _widens(kind: pa.DataType, target: PrimitiveType) -> bool:
-    """Return True if every value of the Arrow type is a value of the Iceberg type. Nanoseconds are checked value by value: whole microseconds fit."""
+    """Return True if the Arrow type can be cast to the Iceberg type without a change of values.
+
+    Nanoseconds are accepted here, and the cast refuses values that are not whole microseconds.
+    """
     if pa.types.is_timestamp(kind):
         return isinstance(target, (TimestampType, TimestampNanoType) if kind.tz is None else (TimestamptzType, TimestamptzNanoType))
     if pa.types.is_time(kind):
@@ -172,7 +175,7 @@ def _widens(kind: pa.DataType, target: PrimitiveType) -> bool:
     return source == target or (type(source), type(target)) in _WIDENINGS
 
 
-# The promotions of the format, fixed as binary, and WKB as shapes.
+# The format's promotions, fixed to binary, and WKB to shapes.
 _WIDENINGS = frozenset(
     {
         (IntegerType, LongType),
@@ -193,7 +196,7 @@ def _column(column: pa.ChunkedArray, field: NestedField, problems: list[Problem]
     chunk_problems: list[Problem] = []
     chunks = [_array(chunk, field, (field.name,), chunk_problems) for chunk in column.chunks]
     seen: set[str] = set()
-    for problem in chunk_problems:  # report a problem once for the column, not once for each chunk
+    for problem in chunk_problems:  # report a problem for the column once, not for each chunk
         if str(problem) not in seen:
             seen.add(str(problem))
             problems.append(problem)
@@ -203,8 +206,8 @@ def _column(column: pa.ChunkedArray, field: NestedField, problems: list[Problem]
 
 
 def _array(array: pa.Array, field: NestedField, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    """Cast an array to the field's Arrow type. Where values do not fit, `problems` gets a line and the result is not used."""
-    decoded = decoded_array(array)  # the nulls of an encoded array may be in its dictionary or runs, where `null_count` does not see them
+    """Cast an array to the field's Arrow type. If values do not fit, the problem is added to `problems`, and the result must not be used."""
+    decoded = decoded_array(array)  # `null_count` does not count nulls in the dictionary or the runs of an encoded array
     if field.required and decoded.null_count:
         problems.append(Problem(where=".".join(path), what=f"has {decoded.null_count} nulls, and is required"))
         return array
@@ -245,7 +248,7 @@ def _only_nulls(array: pa.Array, path: tuple[str, ...], problems: list[Problem])
 
 
 def _variant(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    """Cast variants, whose parts are put in order. Only the head of each value is checked."""
+    """Cast variants, with `metadata` before `value`. Only the first bytes of each value are checked."""
     variants = _struct(array, _VARIANT_STRUCT, VARIANT_STORAGE, path, problems)
     if not problems:
         metadata, value = variants.drop_null().flatten()
@@ -259,7 +262,7 @@ def _variant(array: pa.Array, path: tuple[str, ...], problems: list[Problem]) ->
 
 
 def _shape(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    """Cast WKB, of which only the head is checked."""
+    """Cast WKB. Only the byte order and the kind of each shape are checked."""
     shapes = array.cast(pa.binary())
     _, heads = rows_starting_with(spans_of(shapes), WKB_HEAD)
     wrong = len(shapes) - shapes.null_count - int(is_wkb_head(heads).sum())
@@ -273,7 +276,7 @@ def _has_required_inside(kind: IcebergType) -> bool:
 
 
 def decoded_array(array: pa.Array) -> pa.Array:
-    """Return the array without a dictionary, run-length or extension type around its values."""
+    """Return the plain values of an array with a dictionary, run-length or extension type. Other arrays are returned unchanged."""
     if isinstance(array, pa.ExtensionArray):
         return decoded_array(array.storage)
     if isinstance(array, pa.DictionaryArray):
@@ -285,14 +288,14 @@ def decoded_array(array: pa.Array) -> pa.Array:
 
 
 def _without_views(array: pa.Array) -> pa.Array:
-    """Return values of a type that Arrow can take by their places, as it cannot the texts of a dictionary of Polars."""
+    """Cast string and binary views to types that Arrow's `take` supports. The dictionaries of Polars contain string views."""
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(array.type) else array
 
 
 def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    # A field under a null struct is not a value, so only non-null structs are checked.
+    # The fields of null structs have no values, so only non-null structs are checked.
     is_valid = array.is_valid() if array.null_count else None
     present = array if is_valid is None else array.drop_null()
     names = [array.type.field(position).name for position in range(array.type.num_fields)]
@@ -314,7 +317,7 @@ def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: 
 
 
 def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> pa.Array:
-    """Put the values of the present structs at their positions; null structs between get null, or a placeholder where the field is required."""
+    """Return a field's values for all rows from its values in non-null structs. Null structs get null, or a placeholder if the field is required."""
     positions = pc.subtract(pc.cumulative_sum(is_valid.cast(pa.int64())), 1)
     filling = pa.array([_placeholder(field.field_type)], column.type) if field.required else _nulls(field.field_type, 1)
     return pa.concat_arrays([column, filling]).take(pc.if_else(is_valid, positions, len(column)))
@@ -325,7 +328,7 @@ def _missing(field: NestedField, count: int) -> pa.Array:
 
 
 def _nulls(kind: IcebergType, count: int) -> pa.Array:
-    """Return nulls that Parquet accepts: under a null struct, a required column may not be null either, so it contains a placeholder."""
+    """Return nulls in a form that can be written to Parquet: required fields of a null struct must not be null, so they contain a placeholder."""
     target = type_to_arrow(kind)
     if isinstance(kind, VariantType):
         kind = _VARIANT_STRUCT
@@ -339,7 +342,7 @@ def _nulls(kind: IcebergType, count: int) -> pa.Array:
 
 
 def _placeholder(kind: IcebergType) -> Any:
-    """Return some non-null value of the type, in the form that Arrow accepts from Python."""
+    """Return an arbitrary non-null value of the type, as a Python value that Arrow accepts."""
     if isinstance(kind, StructType):
         return {field.name: _placeholder(field.field_type) if field.required else None for field in kind.fields}
     if isinstance(kind, ListType | MapType):
@@ -360,7 +363,7 @@ _PLACEHOLDERS: Mapping[type[IcebergType], Any] = {
 
 
 def _list(array: pa.Array, kind: ListType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
-    # Flattening drops values under null lists, so the offsets are computed again.
+    # `flatten` drops the values of null lists, so the offsets must be computed again.
     values = _array(array.flatten(), kind.element_field, (*path, "element"), problems)
     if problems:
         return array
@@ -370,7 +373,7 @@ def _list(array: pa.Array, kind: ListType, path: tuple[str, ...], problems: list
 
 def _map(array: pa.MapArray, kind: MapType, path: tuple[str, ...], problems: list[Problem]) -> pa.Array:
     entries = array.drop_null() if array.null_count else array
-    entries = pa.concat_arrays([entries])  # a slice has all keys of its parent, a copy only its own
+    entries = pa.concat_arrays([entries])  # a copy, because a slice still contains all keys of the original array
     start, end = (entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()) if len(entries) else (0, 0)
     keys = _array(entries.keys[start:end], kind.key_field, (*path, "key"), problems)
     items = _array(entries.items[start:end], kind.value_field, (*path, "value"), problems)
@@ -382,7 +385,7 @@ def _map(array: pa.MapArray, kind: MapType, path: tuple[str, ...], problems: lis
 
 
 def _offsets(array: pa.Array, lengths: pa.Array) -> pa.Array:
-    """Return offsets from 0 for the lists or maps of an array; null ones are empty."""
+    """Return offsets, starting with 0, for the lists or maps of an array. Nulls have length 0."""
     lengths = lengths.cast(pa.int64())
     if array.null_count:
         lengths = pc.if_else(array.is_valid(), lengths, 0)

@@ -1,7 +1,7 @@
-"""Changes of a schema as values, one class for each kind. `schema_evolution.py` applies and refuses them.
+"""Changes of a schema as values, one class for each kind of change. `schema_evolution.py` checks and applies them.
 
-A column is named by its dotted name (`address.city`), or by the tuple of its names where a name itself contains a dot. The members of a list and a map are
-`element`, `key` and `value`; the fields of a struct inside them may be named without those words. Spec: Schema Evolution.
+A column is specified by its dotted name (`address.city`), or by the tuple of its names if a name itself contains a dot. The children of lists and maps have the
+names `element`, `key` and `value`, which may be omitted for the fields of a struct inside them. Spec: Schema Evolution.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ ColumnPath = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumn:
-    """A new column at the end of the table, or of the struct that the names before the last one refer to.
+    """Adds a column at the end of the table, or at the end of a struct: `path` is the names of the struct followed by the name of the column.
 
-    `default` is the value of rows that were written before, and of later rows that come without the column; a Python value or a physical one.
+    `default` is the value of existing rows, and of new rows without the column. It is a Python value or a physical value.
     """
 
     path: ColumnPath
@@ -30,7 +30,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameColumn:
-    """A new name for a column; a dot in `new_name` is part of the name."""
+    """Renames a column. A dot in `new_name` is part of the name."""
 
     path: ColumnPath
     new_name: str
@@ -38,14 +38,14 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteColumn:
-    """The removal of a column. Its id is never used again."""
+    """Deletes a column. Its id is never used again."""
 
     path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateColumn:
-    """A new type, nullability or doc of a column. None keeps it."""
+    """Changes the type, nullability or doc of a column. None means no change."""
 
     path: ColumnPath
     field_type: IcebergType | None = None
@@ -55,14 +55,14 @@ class UpdateColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDefault:
-    """A new write-default, the value of later rows that come without the column. The value of older rows never changes. None is null."""
+    """Sets the write-default, which is the value of new rows without the column. The value of existing rows never changes. None is null."""
 
     path: ColumnPath
     default: Any
 
 
 class ColumnPosition(StrEnum):
-    """The new position of a moved column in its struct."""
+    """The new position of a column that is moved in its struct."""
 
     FIRST = "first"
     BEFORE = "before"
@@ -71,7 +71,7 @@ class ColumnPosition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveColumn:
-    """A new position in the same struct. `beside` is the column to move before or after."""
+    """Moves a column in its struct. `beside` is the column before or after its new position."""
 
     path: ColumnPath
     place: ColumnPosition
@@ -80,21 +80,27 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetIdentifierFields:
-    """The columns that together identify a row, replacing the previous ones; none if rows have no identity."""
+    """Replaces the identifier fields, which together identify a row. Empty if rows have no identity."""
 
     paths: tuple[ColumnPath, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnionByName:
-    """The columns of another schema: missing ones are added, narrower ones promoted, required ones made optional where the other schema has them optional."""
+    """Adjusts the schema to the columns of another schema.
+
+    Missing columns are added, narrower types are promoted, and required columns become optional if they are optional in the other schema.
+    """
 
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceWith:
-    """The replacement of the schema: columns of the same name stay the same column, others are added and deleted. The ids of `schema` are ignored."""
+    """Replaces the schema. Columns keep their field ids if the new schema has a column of the same name; all others are deleted or added.
+
+    The field ids of `schema` are ignored.
+    """
 
     schema: Schema
 
@@ -105,5 +111,5 @@ SchemaChange = (
 
 
 def path_text(path: ColumnPath) -> str:
-    """Return the path as messages show it."""
+    """Return the path as text for messages."""
     return path if isinstance(path, str) else ".".join(path)

@@ -1,7 +1,7 @@
-"""Schema evolution: applies changes to a schema, keeps field ids, and refuses an invalid change with its rule and the next step.
+"""Schema evolution: applies changes to a schema, keeps field ids, and refuses invalid changes with the violated rule and the next step.
 
-The changes are `schema_change.py`; union by name computes those after which a schema contains every column of another one. Replacement is
-`schema_replacement.py`, type promotion `type_promotion.py`. `commit/evolve_schema.py` checks partition specs and sort orders.
+`schema_change.py` defines the changes. A union by name computes the changes after which a schema contains every column of another schema.
+`schema_replacement.py` replaces schemas, `type_promotion.py` has the type promotions, and `commit/evolve_schema.py` checks partition specs and sort orders.
 Spec: Schema Evolution; Identifier Field IDs. JAVA: UnionByNameVisitor.
 """
 
@@ -47,17 +47,17 @@ def evolve_schema(
 
     Args:
         schema: The current schema.
-        changes: The changes; each one sees the result of those before it.
-        last_column_id: The highest column id that the table ever assigned.
-        allow_incompatible: Whether required columns may be added, and columns made required.
-        case_sensitive: Whether column names are matched by letter case.
+        changes: The changes. Each change is applied to the result of the previous changes.
+        last_column_id: The highest field id that was ever assigned in the table.
+        allow_incompatible: Whether required columns may be added and optional columns may become required.
+        case_sensitive: Whether column names must match in letter case.
         format_version: Format version of the table.
 
     Returns:
-        The new schema, still with the old schema id, and the new last column id, which never decreases.
+        The new schema, which still has the old schema id, and the new last column id, which never decreases.
 
     Raises:
-        InvalidSchemaError, InvalidInputError: A change violates a rule; the message names the column, the rule and the next step.
+        InvalidSchemaError, InvalidInputError: A change violates a rule. The message contains the column, the rule and the next step.
     """
     state = SchemaUpdate(
         schema,
@@ -74,7 +74,7 @@ def evolve_schema(
 class SchemaUpdate:
     """A schema to which changes are applied one after the other.
 
-    Each change sees the result of those before it; a column renamed by an earlier change is still found by its old name. JAVA: SchemaUpdate.
+    Each change is applied to the result of the previous changes. A renamed column can still be found by its old name. JAVA: SchemaUpdate.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class SchemaUpdate:
         format_version: int = 2,
     ) -> None:
         self._original = schema
-        self._schema = Schema(*schema.fields)  # without identifier fields, which need to be valid only in the end
+        self._schema = Schema(*schema.fields)  # without identifier fields, which only have to be valid after the last change
         self._identifier_ids = schema.identifier_field_ids
         self._allow_incompatible = allow_incompatible
         self._case_sensitive = case_sensitive
@@ -133,7 +133,7 @@ class SchemaUpdate:
                 self._replace(change.schema)
 
     def build(self) -> Schema:
-        """Return the new schema, after a check of the rules on the whole schema.
+        """Check the rules for the whole schema, and return it.
 
         Raises:
             InvalidSchemaError: An identifier field was deleted or is invalid, or a struct has lost all its fields.
@@ -175,7 +175,7 @@ class SchemaUpdate:
                 f"column {path_text(change.path)}: {change.field_type!r} is not an Iceberg type", next_step="pass one such as LongType()"
             )
         owner = self._struct_at(above, change.path) if above else None
-        # This holds for a table without rows too: another writer may add some before the change is committed. JAVA: SchemaUpdate.internalAddColumn.
+        # It is also refused for tables without rows, because a concurrent writer may add rows before the commit. JAVA: SchemaUpdate.internalAddColumn.
         if change.required and change.default is None and not self._allow_incompatible:
             raise InvalidInputError(
                 f"column {path_text(change.path)} cannot be added as required: existing rows have no value for it",
@@ -206,9 +206,9 @@ class SchemaUpdate:
         kind = field.field_type if change.field_type is None else change.field_type
         if kind != field.field_type:
             check_promotion(field.field_type, kind, column, self._format_version)
-            kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may become a nested column
+            kind = renumbered_type(kind, self._fresh_id, {})  # an unknown column may get a nested type
         required = field.required if change.required is None else change.required
-        # A column added by the same update has a value in every row if it has a default. JAVA: SchemaUpdate.isDefaultedAdd.
+        # If the same update added the column with a default, every row has a value. JAVA: SchemaUpdate.isDefaultedAdd.
         is_filled = field.field_id not in self._original and field.initial_default is not None
         if required and not field.required and not self._allow_incompatible and not is_filled:
             raise InvalidInputError(
@@ -235,7 +235,7 @@ class SchemaUpdate:
         self._edit(field.field_id, lambda current: replace(current, write_default=default), change.path)
 
     def _replace(self, replacement: Schema) -> None:
-        """Replace the whole schema; the rules of evolution hold for each column."""
+        """Replace the whole schema. The rules of schema evolution apply to each column."""
         new = SchemaReplacement(
             self._fresh_id,
             format_version=self._format_version,
@@ -271,7 +271,7 @@ class SchemaUpdate:
         return self.last_column_id
 
     def _find(self, path: ColumnPath) -> NestedField:
-        """Return the column of a path; for a name that an earlier change replaced, the column that had it."""
+        """Return the column at a path. The path may also be the column's path before the changes."""
         for schema in (self._schema, self._original):
             field_id = self._id_in(schema, path)
             if field_id is not None and field_id in self._schema:
@@ -292,7 +292,7 @@ class SchemaUpdate:
         return name if self._case_sensitive else name.lower()
 
     def _struct_at(self, path: ColumnPath, column: ColumnPath) -> int:
-        """Return the id of the field whose struct a new column is added to: for a list its element, for a map its value."""
+        """Return the id of the field whose struct a new column is added to. It is the element of a list, or the value of a map."""
         try:
             field = self._find(path)
         except InvalidSchemaError as error:
@@ -313,7 +313,7 @@ class SchemaUpdate:
         return field.field_id
 
     def _member(self, path: ColumnPath, verb: str) -> NestedField:
-        """Return the column of a path if it is a field of a struct, which may be renamed, deleted or moved."""
+        """Return the column at a path. Refuse the children of lists and maps, which cannot be renamed, deleted or moved."""
         field = self._find(path)
         if self._is_inner(field):
             raise InvalidSchemaError(
@@ -323,12 +323,12 @@ class SchemaUpdate:
         return field
 
     def _is_inner(self, field: NestedField) -> bool:
-        """Return True for the element of a list and the key or value of a map, whose names the format defines."""
+        """Return True for an element of a list, and for a key or value of a map. Their names are defined by the format."""
         owner = self._owner_id(field)
         return owner is not None and not isinstance(self._schema.find_type(owner), StructType)
 
     def _owner_id(self, field: NestedField) -> int | None:
-        """Return the id of the field right above; None for a top-level column."""
+        """Return the id of the parent field, or None for a top-level column."""
         for _, above in walk(self._schema.fields):
             if any(child.field_id == field.field_id for child in children(above.field_type)):
                 return above.field_id
@@ -354,7 +354,7 @@ class SchemaUpdate:
         self._accept(edit_field(self._schema.fields, field_id, edit), path)
 
     def _accept(self, fields: Fields, path: ColumnPath) -> None:
-        """Accept the fields of a change, unless two columns would have one name."""
+        """Set the fields after a change. Refuse them if the change gives two columns the same name."""
         before, after = (repeated_names(columns, case_sensitive=self._case_sensitive) for columns in (self._schema.fields, fields))
         for name in sorted(after - before):
             raise InvalidSchemaError(
@@ -368,13 +368,13 @@ Path = tuple[str, ...]
 
 
 def union_changes(schema: Schema, other: Schema, *, format_version: int, case_sensitive: bool = True) -> list[SchemaChange]:
-    """Return the changes after which `schema` accepts the rows of `other`, whose ids are ignored.
+    """Return the changes after which rows of the schema `other` can be written to a table with `schema`. The field ids of `other` are ignored.
 
-    A column that is wider already is not changed. New columns are optional, whatever their default, because existing rows lack them. Write-defaults follow
-    `other` where it has them.
+    Columns with a wider type than in `other` are not changed. New columns are always optional, because existing rows lack them. The write-defaults of `other`
+    replace those of `schema`.
 
     Raises:
-        InvalidSchemaError: Columns of one name have types that cannot be joined; each is listed.
+        InvalidSchemaError: Columns of the same name have incompatible types. Each is listed.
     """
     union = _Union(case_sensitive, format_version)
     changes = list(union.fields((), schema.fields, other.fields))
@@ -389,7 +389,7 @@ def union_changes(schema: Schema, other: Schema, *, format_version: int, case_se
 
 
 class _Union:
-    """One comparison of two schemas, with its problems."""
+    """The comparison of two schemas, which collects changes and problems."""
 
     def __init__(self, case_sensitive: bool, format_version: int) -> None:
         self._case_sensitive = case_sensitive
@@ -398,7 +398,7 @@ class _Union:
 
     def fields(self, prefix: Path, current: Sequence[NestedField], other: Sequence[NestedField]) -> Iterator[SchemaChange]:
         by_name = {self._key(field.name): field for field in current}
-        # New columns come after the new fields inside existing columns, so that they get the same ids as in Java.
+        # New fields inside existing columns are added before new columns, so that they get the same ids as in Java.
         for field in other:
             existing = by_name.get(self._key(field.name))
             if existing is not None:
@@ -439,7 +439,7 @@ class _Union:
 
 
 def _contains(current: IcebergType, other: IcebergType, format_version: int) -> bool:
-    """Return True if the type has the same names and the same or wider types, whatever the ids."""
+    """Return True if `current` has the same names as `other`, with the same or wider types. Field ids are ignored."""
     if current.is_primitive or other.is_primitive:
         return current == other or is_promotion(other, current, format_version)
     old, new = children(current), children(other)

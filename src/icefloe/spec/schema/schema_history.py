@@ -1,4 +1,4 @@
-"""The schemas that a table has had, and what they imply for its data files, each of which was written with one of them.
+"""Conclusions about data files from the table's current and former schemas. Each data file was written with one of these schemas.
 
 No file is opened here. Spec: Schema Evolution.
 """
@@ -13,15 +13,15 @@ from icefloe.spec.types import NestedField, children
 
 
 def is_complete_history(history: Sequence[Schema]) -> bool:
-    """Return True if no schema between the first and the last was removed, as unused ones may be."""
+    """Return True if the history has every schema id from 0 to the highest one. Unused schemas may have been removed from the table."""
     schema_ids = {schema.schema_id for schema in history}
     return bool(schema_ids) and schema_ids == set(range(max(schema_ids) + 1))
 
 
 def relax_required_fields(fields: Fields, history: Sequence[Schema]) -> Fields:
-    """Return the fields, at every level, as required only where no schema that files were written with made them optional.
+    """Return the fields, in which every required field that was optional in any schema of the history is optional, at every level.
 
-    Removed schemas are not known; a required column is then one without nulls. Readers refuse a file that lacks a required column, see
+    Removed schemas cannot be checked: it is assumed that required columns were never optional in them. Readers refuse files that lack a required column, see
     `required_fields_absent_from_files`.
     """
     once_optional = (field.field_id for _, field in walk(fields) if field.required and _was_optional(field.field_id, history))
@@ -33,15 +33,15 @@ def _was_optional(field_id: int, history: Sequence[Schema]) -> bool:
 
 
 def required_fields_absent_from_files(fields: Fields, history: Sequence[Schema]) -> frozenset[int]:
-    """Return the ids of required fields without a default, at every level, that at least one schema of the files lacks.
+    """Return the ids of required fields without a default, at every level, that are missing in at least one schema of the history.
 
-    A file of such a schema has no value for the field, so it must be refused.
+    A file that was written with such a schema has no value for the field, so it must be refused.
     """
     return frozenset(_absent(fields, history, [True] * len(history)))
 
 
 def _absent(fields: Fields, history: Sequence[Schema], has_parent: Sequence[bool]) -> Iterator[int]:
-    """Yield the ids; where a file lacks the struct around a field, the struct is missing and not the field."""
+    """Yield the ids. A field is not reported for schemas that also lack its parent struct, because then the struct itself is missing."""
     for field in fields:
         has_field = [field.field_id in schema for schema in history]
         is_absent = any(parent and not present for parent, present in zip(has_parent, has_field, strict=True))

@@ -1,6 +1,6 @@
 """JSON of types and schemas in table metadata, manifests and REST, with the defaults of columns.
 
-Every problem of a schema is found in one pass and reported with its JSON path. `arrow_schema.py` converts to Arrow; `version_rules.py` has the types of each
+All problems of a schema are reported together, with their JSON paths. `arrow_schema.py` converts schemas to Arrow. `version_rules.py` has the types of each
 format version. Spec: Appendix C, Schemas.
 """
 
@@ -59,12 +59,12 @@ _MAP_KEYS = (
 
 
 def type_to_json(kind: IcebergType) -> Any:
-    """Return a type as JSON: text for a primitive and for variant, an object for struct, list and map.
+    """Return a type as JSON: a string for primitive types and variant, and an object for structs, lists and maps.
 
     Spec: Appendix C.
     """
     if isinstance(kind, DecimalType):
-        # Java writes a blank between the precision and the scale; readers accept both forms.
+        # Java writes a space between the precision and the scale. Readers accept both forms.
         return f"decimal({kind.precision}, {kind.scale})"
     if isinstance(kind, PrimitiveType | VariantType):
         return str(kind)
@@ -90,7 +90,7 @@ def type_to_json(kind: IcebergType) -> Any:
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
-    """Return a schema as a JSON object with `schema-id`, and `identifier-field-ids` if it has any.
+    """Return a schema as a JSON object with `schema-id`, and with `identifier-field-ids` if there are any.
 
     Spec: Appendix C.
     """
@@ -114,12 +114,12 @@ def type_from_json(value: object, path: str = "$") -> IcebergType:
 
 
 def schema_from_json(value: object, path: str = "$") -> Schema:
-    """Return the schema that parsed JSON describes; `schema-id` is 0 where absent, as in the `schema` of v1.
+    """Return the schema that parsed JSON describes. A missing `schema-id`, as in the field `schema` of v1, is read as 0.
 
-    The types are not checked against a format version: whatever a table contains is read, and `version_rules.py` checks only schemas that are added.
+    The format version is not checked: schemas in existing tables may contain any type. `version_rules.py` checks schemas that are added.
 
     Raises:
-        MetadataFormatError: Every problem, such as a repeated id or name, is listed with its JSON path, starting with `path`.
+        MetadataFormatError: The JSON is not a valid schema. Every problem, such as a repeated id or name, is listed with its JSON path, starting with `path`.
     Spec: Appendix C, Schemas.
     """
     refuse_deep_json(value, path)
@@ -135,7 +135,7 @@ def schema_from_json(value: object, path: str = "$") -> Schema:
 
 
 def schema_problems(value: object, path: str = "$") -> Iterator[Problem]:
-    """Yield every problem of shape in a schema's JSON: missing keys, wrong kinds, unknown type names."""
+    """Yield every structural problem in a schema's JSON: missing keys, wrong JSON types, unknown type names."""
     yield from object_problems(value, path, _SCHEMA_KEYS)
     if isinstance(value, Mapping) and isinstance(value.get("fields"), list):
         yield from _fields_problems(value["fields"], f"{path}.fields")
@@ -176,7 +176,7 @@ def _field(value: Mapping[str, Any]) -> NestedField:
 
 
 def _type(value: Any) -> IcebergType:
-    """Return the type of JSON that has been checked."""
+    """Convert the JSON of a type, which was already checked."""
     if isinstance(value, str):
         return type_from_text(value)
     if value["type"] == "struct":
@@ -204,7 +204,7 @@ def _fields_problems(fields: list[Any], path: str) -> Iterator[Problem]:
 
 
 def _default_problems(field: Mapping[str, Any], at: str) -> Iterator[Problem]:
-    """Yield the problems of the defaults of a field whose type is valid."""
+    """Yield the problems of the defaults of a field with a valid type."""
     kind = _type(field["type"])
     for key in _DEFAULT_KEYS:
         value = field.get(key)

@@ -1,6 +1,6 @@
-"""Replacement of a schema by another: columns of the same name stay the same column, and every incompatible column is found in one pass.
+"""Replacement of a schema: columns keep their field ids if the new schema has a column of the same name. All incompatible columns are reported together.
 
-Spec: Schema Evolution. JAVA: TypeUtil.assignFreshIds, which matches by full name too but checks nothing.
+Spec: Schema Evolution. JAVA: TypeUtil.assignFreshIds, which also matches full names, but checks nothing.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ Path = tuple[str, ...]
 
 
 class SchemaReplacement:
-    """One replacement of a schema.
+    """The replacement of one schema by another.
 
     Args:
-        fresh_id: Returns the ids of new columns; the ids of the replacing schema are ignored.
+        fresh_id: Returns the next id for a new column.
         format_version: Format version of the table.
-        case_sensitive: Whether column names are matched by letter case.
-        allow_incompatible: Whether changes are allowed that do not fit existing rows.
+        case_sensitive: Whether column names must match in letter case.
+        allow_incompatible: Whether changes that do not fit existing rows are allowed.
     """
 
     def __init__(self, fresh_id: Callable[[], int], *, format_version: int, case_sensitive: bool, allow_incompatible: bool) -> None:
@@ -31,15 +31,16 @@ class SchemaReplacement:
         self._format_version = format_version
         self._case_sensitive = case_sensitive
         self._allow_incompatible = allow_incompatible
-        self._ids: dict[int, int] = {}  # by the ids of the replacing schema
+        self._ids: dict[int, int] = {}  # by the ids in the new schema
         self._problems: list[Problem] = []
 
     def of(self, current: Schema, replacement: Schema) -> Schema:
-        """Return the schema with the columns, order, docs and identifier fields of `replacement` and the field ids of `current`.
+        """Return the schema with the columns, order, docs and identifier fields of `replacement`, and the field ids of `current`.
 
         Raises:
-            InvalidSchemaError: Columns do not fit existing rows, each listed, unless incompatible changes are allowed: a type that is not promoted, a column
-                that becomes required, a new required column without a default. An invalid default, or a type that the format version lacks, is never allowed.
+            InvalidSchemaError: Columns do not fit existing rows, and incompatible changes are not allowed: a change of type is not a promotion, a column
+                becomes required, or a new required column has no default. Each such column is listed. A default is invalid, or the format version does not have
+                a type; these are never allowed.
         """
         fields = self._fields((), current.fields, replacement.fields)
         if self._problems:
@@ -53,7 +54,7 @@ class SchemaReplacement:
     def _fields(self, prefix: Path, current: Fields, replacement: Fields) -> Fields:
         by_name = {self._key(field.name): field for field in current}
         matched = [(field, by_name.get(self._key(field.name))) for field in replacement]
-        # New columns get their ids after the new fields inside existing columns, as in a union.
+        # New fields inside existing columns get their ids before new columns, as in a union by name.
         changed = {field.name: self._field((*prefix, field.name), old, field) for field, old in matched if old is not None}
         return tuple(changed[field.name] if old is not None else self._add_field((*prefix, field.name), field) for field, old in matched)
 
@@ -61,7 +62,7 @@ class SchemaReplacement:
         return name if self._case_sensitive else name.lower()
 
     def _field(self, path: Path, old: NestedField, new: NestedField) -> NestedField:
-        """Return the existing field of a struct under this name, changed, or a new field in its place."""
+        """Return the changed existing field of a struct, or a new field if the existing field cannot be changed and incompatible changes are allowed."""
         changed = self._same(path, old, new)
         if changed is None:
             if self._allow_incompatible:
@@ -79,7 +80,7 @@ class SchemaReplacement:
         return replace(changed, initial_default=initial, write_default=write)
 
     def _same(self, path: Path, old: NestedField, new: NestedField) -> NestedField | None:
-        """Return the field with the existing id if its type is a valid change of the old one."""
+        """Return the new field with the existing id, or None if the change of its type is invalid."""
         kind = self._type(path, old.field_type, new.field_type)
         if kind is None:
             return None
@@ -89,9 +90,9 @@ class SchemaReplacement:
         return replace(new, field_id=old.field_id, field_type=kind)
 
     def _type(self, path: Path, old: IcebergType, new: IcebergType) -> IcebergType | None:
-        """Return the new type with existing ids if it is a valid change of the old one.
+        """Return the new type with the existing ids, or None if the change is invalid.
 
-        A list or map with other elements or keys is another column as a whole.
+        If the change of a list's element or of a map's key or value is invalid, the change of the whole list or map is invalid.
         """
         match old, new:
             case StructType(), StructType():
@@ -103,7 +104,9 @@ class SchemaReplacement:
                 return ListType(element_id=element.field_id, element=element.field_type, element_required=element.required)
             case MapType(), MapType():
                 value = self._same((*path, "value"), old.value_field, new.value_field)
-                if value is None or not _is_same(old.key_type, new.key_type):  # equal keys would no longer be equal
+                if value is None or not _is_same(
+                    old.key_type, new.key_type
+                ):  # keys must not change, because equal keys could become different
                     return None
                 self._ids |= _pair_ids(old.key_field, new.key_field)
                 return replace(old, value_type=value.field_type, value_required=value.required)
@@ -140,7 +143,7 @@ def _is_same(old: IcebergType, new: IcebergType) -> bool:
 
 
 def _pair_ids(old: NestedField, new: NestedField) -> dict[int, int]:
-    """Return the ids of one field and of everything inside it, by those of another field of the same shape."""
+    """Return the ids of the field `old` and its children, by the ids at the same positions in `new`, which has the same structure."""
     ids = {new.field_id: old.field_id}
     for left, right in zip(children(old.field_type), children(new.field_type), strict=True):
         ids |= _pair_ids(left, right)

@@ -1,4 +1,4 @@
-"""Type promotion: the types that a column may change to without rewriting its files, and the conversion of its defaults.
+"""Type promotion: the types that a column's type may be changed to without a rewrite of its files, and the conversion of its defaults.
 
 Spec: Schema Evolution (valid type promotions by version).
 """
@@ -22,7 +22,7 @@ from icefloe.spec.types import (
 )
 
 _ALWAYS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
-# The first format version in which a date may become a timestamp, and an unknown column may become any type.
+# The first format version in which a date may become a timestamp, and an unknown column may get any type.
 _MORE_PROMOTIONS_VERSION = 3
 _UNITS_PER_DAY = {TimestampType(): MICROS_PER_DAY, TimestampNanoType(): NANOS_PER_DAY}
 
@@ -36,7 +36,7 @@ def promotions(format_version: int) -> str:
 
 
 def is_promotion(old: IcebergType, new: IcebergType, format_version: int) -> bool:
-    """Return True if every value of `old` is a value of `new`, in files of the old type too. A type is not a promotion of itself."""
+    """Return True if a column's type may change from `old` to `new` without a rewrite of its files. A type is not a promotion of itself."""
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return old.scale == new.scale and old.precision < new.precision
     if (old, new) in _ALWAYS:
@@ -50,7 +50,8 @@ def check_promotion(old: IcebergType, new: IcebergType, column: str, format_vers
     """Refuse a change of a column's type that is not a promotion.
 
     Raises:
-        InvalidSchemaError: Files of the old type would have to be rewritten; the message names the column and the allowed promotions.
+        InvalidSchemaError: The change is not a promotion, so existing files would have to be rewritten. The message contains the column and the allowed
+            promotions.
     Spec: Schema Evolution (valid type promotions by version).
     """
     if not is_promotion(old, new, format_version):
@@ -61,10 +62,10 @@ def check_promotion(old: IcebergType, new: IcebergType, column: str, format_vers
 
 
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
-    """Convert a physical value of `old` to the type that it is promoted to; None stays None.
+    """Convert a physical value of `old` to the promoted type `new`. None stays None.
 
     Raises:
-        InvalidSchemaError: A date is outside of the range of the timestamp.
+        InvalidSchemaError: The date is outside of the range of the timestamp type.
     """
     if value is None or not (isinstance(old, DateType) and new in _UNITS_PER_DAY):
         return value

@@ -1,6 +1,6 @@
 """The types and defaults that a schema may have in each format version.
 
-Whatever a table already contains is read in any version; these rules are for schemas that are added to a table.
+These rules apply to schemas that are added to a table. Existing schemas are read without these checks.
 Spec: Primitive Types (added by version); Default values; Appendix E; Version 3: Extended Types and Capabilities.
 """
 
@@ -9,7 +9,7 @@ from icefloe.spec.schema.nesting import check_write_nesting
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.types import GeographyType, GeometryType, IcebergType, TimestampNanoType, TimestamptzNanoType, UnknownType, VariantType
 
-# The first format version with the type; every type that is not listed is in version 1. Spec: Primitive Types.
+# The first format version with the type. Version 1 has every type that is not listed. Spec: Primitive Types.
 FIRST_VERSION_OF_TYPE: dict[type[IcebergType], int] = {
     UnknownType: 3,
     VariantType: 3,
@@ -18,20 +18,20 @@ FIRST_VERSION_OF_TYPE: dict[type[IcebergType], int] = {
     GeometryType: 3,
     GeographyType: 3,
 }
-# The alternative in older versions.
+# The alternative to the type in older versions.
 _INSTEAD: dict[type[IcebergType], str] = {
     UnknownType: "; give the column a type, since it contains only nulls",
     TimestampNanoType: "; timestamp keeps microseconds (in Arrow timestamp('us'))",
     TimestamptzNanoType: "; timestamptz keeps microseconds (in Arrow timestamp('us', 'UTC'))",
 }
-# The first version whose readers fill in the default of a column that a file lacks. Spec: Appendix E, Version 3.
+# The first version whose readers use the default of a column that is missing in a file. Spec: Appendix E, Version 3.
 FIRST_VERSION_OF_DEFAULTS = 3
 
 
 def schema_version_problems(schema: Schema, format_version: int) -> list[Problem]:
-    """Return every column, nested ones too, that a table of this format version may not have, with the first version that may.
+    """Return every column, including nested columns, that is not allowed in this format version, with the first version that allows it.
 
-    A `write-default` is allowed in any version, as in Java: only writers use it, so older readers miss nothing.
+    A `write-default` is allowed in any version, as in Java, because only writers use it: older readers do not need it.
     """
     problems = []
     for path, field in walk(schema.fields):
@@ -45,10 +45,10 @@ def schema_version_problems(schema: Schema, format_version: int) -> list[Problem
 
 
 def check_schema_version(schema: Schema, format_version: int) -> None:
-    """Refuse a schema that is nested too deeply or has columns that a table of this format version may not have.
+    """Refuse a schema that is nested too deeply, or has columns that this format version does not allow.
 
     Raises:
-        InvalidSchemaError: Every such column is listed.
+        InvalidSchemaError: A column is not allowed or is nested too deeply. Every such column is listed.
     """
     check_write_nesting(schema)
     problems = schema_version_problems(schema, format_version)
