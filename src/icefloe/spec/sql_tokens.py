@@ -1,6 +1,6 @@
-"""`Tokens`: a cursor over the tokens of an SQL statement, for the recursive-descent parsers of the package `statements` and for sort orders as text.
+"""`Tokens`: a cursor over the tokens of an SQL text, for the recursive-descent parsers of statements (package `statements`) and sort orders.
 
-A wrong token raises `StatementSyntaxError`, which Spark reports at its line and column.
+An unexpected token raises `StatementSyntaxError`, which Spark reports with its line and column.
 """
 
 import re
@@ -19,15 +19,15 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-_SUFFIXES = "LlSsYy"  # letters after a number that choose its SQL type
+_SUFFIXES = "LlSsYy"  # letters after a number that specify its SQL type
 
 
 class StatementSyntaxError(InvalidInputError):
-    """A text of SQL has a syntax error: a sort order, or a statement that begins like one of Iceberg's SQL extensions.
+    """A syntax error in a sort order, or in a statement that begins like one of Iceberg's SQL extensions.
 
     Attributes:
-        expected: What the statement requires at that position.
-        near: The token at that position.
+        expected: Description of the expected token.
+        near: The token that was found instead.
         text: The text of the statement.
         start: Index of the first character of the token in `text`, from 0.
     """
@@ -53,7 +53,7 @@ class Token:
 
     Attributes:
         kind: `word`, `quoted` (a name in backticks), `string`, `number` or `sign`.
-        text: the text; of a quoted name without its backticks.
+        text: its text. The backticks of a quoted name are removed.
         start: offset of its first character.
         stop: offset after its last character.
     """
@@ -65,7 +65,10 @@ class Token:
 
 
 class Tokens:
-    """A cursor over the tokens of a statement. Methods that need a token raise `StatementSyntaxError` if it is another; keywords match in any case."""
+    """A cursor over the tokens of a text. Methods that require a token raise `StatementSyntaxError` if the next token is different.
+
+    Keywords match in any letter case.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -76,16 +79,16 @@ class Tokens:
 
     @property
     def at_end(self) -> bool:
-        """Return True if no token is left."""
+        """Return True if there are no more tokens."""
         return self._place >= len(self._tokens)
 
     @property
     def position(self) -> int:
-        """Return the offset of the next token in the text."""
+        """Return the offset in the text at which the next token begins."""
         return len(self.text) if self.at_end else self._tokens[self._place].start
 
     def take(self, *words: str) -> bool:
-        """Skip the next words and return True if they are these; else return False."""
+        """If the next tokens are these words, skip them and return True. Otherwise return False."""
         following = self._tokens[self._place : self._place + len(words)]
         if [token.text.upper() for token in following if token.kind in ("word", "sign")] != list(words):
             return False
@@ -93,7 +96,7 @@ class Tokens:
         return True
 
     def expect(self, *words: str) -> None:
-        """Skip these words, which must be next."""
+        """Skip these words, which must be the next tokens."""
         if not self.take(*words):
             raise self.syntax_error(f"{' '.join(words)} was expected")
 
@@ -112,7 +115,7 @@ class Tokens:
         raise self.syntax_error("a name was expected")
 
     def dotted_name(self) -> tuple[str, ...]:
-        """Read a name such as lake.db.t, by its parts."""
+        """Read a dotted name, such as `lake.db.t`, and return its parts."""
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
@@ -143,13 +146,13 @@ class Tokens:
         return not self.at_end and self._tokens[self._place].kind == "string"
 
     def rest(self) -> str:
-        """Read the text from the next token to the last one."""
+        """Read the text from the next token to the last token."""
         rest = "" if self.at_end else self.text[self.position : self._tokens[-1].stop]
         self._place = len(self._tokens)
         return rest
 
     def until(self, *signs: str) -> str:
-        """Read the text up to the next of these signs, which is not skipped."""
+        """Read the text before the first of these signs. The sign itself is not skipped."""
         start = stop = self.position
         while not self.at_end and not (self._tokens[self._place].kind == "sign" and self._tokens[self._place].text in signs):
             stop = self._tokens[self._place].stop
@@ -190,7 +193,7 @@ def _tokens_of(text: str) -> Iterator[Token]:
 
 
 def _end_of_comment(text: str, start: int) -> int:
-    """Return the offset after a bracketed comment, which may contain others."""
+    """Return the offset after the bracketed comment at `start`, which may contain other comments."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge[0] == "/*" else -1

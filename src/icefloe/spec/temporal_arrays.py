@@ -1,7 +1,7 @@
-"""Arrow arrays of dates and timestamps, also nested ones, as Python values and as numbers, in years that Python's classes do not have.
+"""Conversion of Arrow arrays with dates and timestamps to Python values and to numbers, also for years that Python's classes do not support.
 
-The format has dates of any year that 32 bits of days reach, Python's from 1 to 9999. Arrow's own text of other years is wrong or missing (it has 16 bits for
-the year), so that such values are formatted by `dates_and_times.py`. Spec: Primitive Types.
+The format's dates are 32-bit numbers of days, while Python supports only the years 1 to 9999. For other years, Arrow's own text is wrong or missing (it uses 16
+bits for the year), so `dates_and_times.py` formats them. Spec: Primitive Types.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,18 +20,18 @@ _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": iso.NANOS_PER_MICRO, "ns": 
 
 
 def has_python_years(array: Any) -> bool:
-    """Return whether every date and timestamp of an Arrow array, also inside structs, lists and maps, has a year from 1 to 9999."""
+    """Return True if every date and timestamp of an Arrow array, also inside structs, lists and maps, has a year from 1 to 9999."""
     return all(_is_within(leaf) for leaf in times_in(array_of_chunks(array)))
 
 
 def as_numbers(array: Any) -> Any:
-    """Return an Arrow array with its dates and timestamps, also inside structs, lists and maps, as days and units since 1970."""
+    """Convert the dates and timestamps of an Arrow array, also inside structs, lists and maps, to numbers of days or units since 1970."""
     kind = _number_type(array.type)
     return array if kind == array.type else array.cast(kind)
 
 
 def python_list(array: Any) -> list[Any]:
-    """Return the values of an Arrow array as `to_pylist` does; a date or timestamp outside of the years 1 to 9999 is its text in ISO 8601."""
+    """Return the values of an Arrow array as `to_pylist` does. A date or timestamp outside of the years 1 to 9999 is returned as ISO 8601 text."""
     if has_python_years(array):
         values: list[Any] = array.to_pylist()
         return values
@@ -39,17 +39,20 @@ def python_list(array: Any) -> list[Any]:
 
 
 def text_list(array: Any) -> list[Any]:
-    """Return the values of an Arrow array as `python_list` does, with text in ISO 8601 for every date and timestamp; a time with a zone is in UTC."""
+    """Return the values of an Arrow array as `to_pylist` does, with ISO 8601 text for every date and timestamp. Timestamps with a zone are in UTC."""
     return converted_list(array, _text)
 
 
 def converted_list(array: Any, convert: Callable[[int, Any], Any]) -> list[Any]:
-    """Return the values of an Arrow array as `to_pylist` does, with `convert(number, type)` for every date (days) and timestamp (units) since 1970."""
+    """Return the values of an Arrow array as `to_pylist` does, with the result of `convert(number, type)` for every date and timestamp.
+
+    `number` is the days or units since 1970.
+    """
     return [_convert(number, array.type, convert) for number in as_numbers(array).to_pylist()]
 
 
 def times_in(array: Any) -> Iterator[Any]:
-    """Yield the arrays of dates and timestamps in an Arrow array: itself, or those inside its structs, lists and maps."""
+    """Yield the arrays of dates and timestamps in an Arrow array: the array itself, or those inside its structs, lists and maps."""
     kind = array.type
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         yield array
@@ -58,7 +61,7 @@ def times_in(array: Any) -> Iterator[Any]:
             yield from times_in(child)
     elif pa.types.is_map(kind):
         entries = array.drop_null()
-        if len(entries):  # a slice has all keys of its parent
+        if len(entries):  # a slice still contains all keys of the original array
             start, end = entries.offsets[0].as_py(), entries.offsets[len(entries)].as_py()
             yield from times_in(entries.keys[start:end])
             yield from times_in(entries.items[start:end])

@@ -1,8 +1,8 @@
-"""`Tolerance`: whether a file that breaks a rule of the format is read nevertheless, with a warning, or refused.
+"""`Tolerance`: whether files that violate a rule of the format are read with a warning, or refused.
 
-Some writers break rules in ways that cannot change which rows are read: they state a wrong length of a manifest, or count its entries wrongly. A reader that
-finds such a deviation passes it to the tolerance of the read, which raises its error or warns. A deviation that could change rows is not in `Deviation`: its
-reader raises the error itself. The ids are those of the rules of `icefloe.checks`.
+Some writers violate rules in ways that cannot change which rows are read: for example, they write a wrong length of a manifest, or a wrong count of its
+entries. A reader that finds such a deviation passes it to the `Tolerance` of the read, which raises an error or warns. Deviations that could change rows are
+not in `Deviation`: the reader always raises an error. The ids of the deviations are the ids of the rules in `icefloe.checks`.
 """
 
 import warnings
@@ -12,30 +12,30 @@ from icefloe.errors import FormatError, FormatWarning, in_one_line
 
 
 class Deviation(StrEnum):
-    """A harmless deviation from the format, by the id of the rule that it breaks."""
+    """A harmless deviation from the format. Its value is the id of the violated rule."""
 
-    # The manifest list states another length than the manifest has; its blocks are whole, and it has as many entries as the list counts.
+    # The length of the manifest differs from the manifest list, but its blocks are complete, and its number of entries is equal.
     MANIFEST_LENGTH = "manifest-length"
-    # The manifest list has no length, and counts the entries; or a summary of partition values in it lacks `contains_null`, and the manifest's summaries
-    # are not used.
+    # The manifest list has no length of the manifest, but has the counts of its entries; or a partition summary in it lacks `contains_null`. The
+    # summaries of the manifest are not used then.
     MANIFEST_LIST_FIELD = "manifest-list-field"
-    # The manifest list counts other entries of a status than the manifest has; the manifest has exactly the stated length.
+    # The number of entries of a status differs from the manifest list, but the length of the manifest is equal.
     MANIFEST_FILE_COUNT = "manifest-file-count"
 
 
 class Tolerance(Enum):
-    """Which deviations a read accepts with a warning."""
+    """The deviations that a read accepts with a warning."""
 
     DEFAULT = frozenset({Deviation.MANIFEST_LENGTH})
     HARMLESS = frozenset(Deviation)
 
     def accept(self, deviation: Deviation, message: str, error: FormatError | None = None) -> None:
-        """Warn of a deviation that this tolerance accepts; raise its error otherwise.
+        """Warn about a deviation if this tolerance accepts it. Otherwise raise its error.
 
         Args:
-            deviation: What deviates.
-            message: The warning, on one line; it names the file.
-            error: The error; None for a deviation that every tolerance accepts.
+            deviation: The kind of deviation.
+            message: The warning, with the location of the file.
+            error: The error to raise, or None if every tolerance accepts the deviation.
 
         Raises:
             FormatError: The deviation is not accepted.

@@ -1,6 +1,6 @@
-"""Iceberg types as values: primitives, variant, and struct, list and map with field ids; and the text of each type without children.
+"""Iceberg types as values: primitive types, variant, and structs, lists and maps with field ids. Types without children can be parsed from text.
 
-`values.py` has the binary and JSON forms of values; `schema/` has whole schemas.
+`values.py` has the binary and JSON forms of values, and `schema/` has whole schemas.
 Spec: Schemas and Data Types; Nested Types; CRS; Edge-Interpolation Algorithm.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from icefloe.errors import InvalidSchemaError
 
-# A decimal's precision may not exceed 38 digits. Spec: Primitive Types.
+# The maximum precision of decimals. Spec: Primitive Types.
 MAX_DECIMAL_PRECISION = 38
-# The reference system and the algorithm of geometry and geography without parameters. Spec: Primitive Types.
+# The default reference system of geometry and geography, and the default algorithm of geography. Spec: Primitive Types.
 DEFAULT_CRS = "OGC:CRS84"
 DEFAULT_EDGE_ALGORITHM = "spherical"
 EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
@@ -21,7 +21,7 @@ EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 
 @dataclass(frozen=True)
 class IcebergType:
-    """A type of the format. `str(type)` is the spec's type string for primitives."""
+    """A type of the format. For primitive types, `str(type)` is the type string of the spec."""
 
     @property
     def is_primitive(self) -> bool:
@@ -52,27 +52,27 @@ class BooleanType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class IntegerType(PrimitiveType):
-    """32-bit signed integer; the spec's `int`."""
+    """32-bit signed integers; `int` in the spec."""
 
 
 @dataclass(frozen=True, repr=False)
 class LongType(PrimitiveType):
-    """64-bit signed integer."""
+    """64-bit signed integers."""
 
 
 @dataclass(frozen=True, repr=False)
 class FloatType(PrimitiveType):
-    """32-bit IEEE 754."""
+    """32-bit IEEE 754 numbers."""
 
 
 @dataclass(frozen=True, repr=False)
 class DoubleType(PrimitiveType):
-    """64-bit IEEE 754."""
+    """64-bit IEEE 754 numbers."""
 
 
 @dataclass(frozen=True, repr=False)
 class DecimalType(PrimitiveType):
-    """Fixed-point decimal of `precision` digits, `scale` of them after the point."""
+    """Fixed-point decimals with `precision` digits, of which `scale` are after the decimal point."""
 
     precision: int
     scale: int
@@ -93,32 +93,32 @@ class DecimalType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class DateType(PrimitiveType):
-    """Days since 1970-01-01."""
+    """Dates, as days since 1970-01-01."""
 
 
 @dataclass(frozen=True, repr=False)
 class TimeType(PrimitiveType):
-    """Microseconds since midnight."""
+    """Times of day, as microseconds since midnight."""
 
 
 @dataclass(frozen=True, repr=False)
 class TimestampType(PrimitiveType):
-    """Microseconds since 1970-01-01T00:00:00, without zone."""
+    """Timestamps without time zone, as microseconds since 1970-01-01T00:00:00."""
 
 
 @dataclass(frozen=True, repr=False)
 class TimestamptzType(PrimitiveType):
-    """Microseconds since 1970-01-01T00:00:00 UTC."""
+    """Timestamps with time zone, as microseconds since 1970-01-01T00:00:00 UTC."""
 
 
 @dataclass(frozen=True, repr=False)
 class TimestampNanoType(PrimitiveType):
-    """Nanoseconds since 1970-01-01T00:00:00, without zone; the spec's `timestamp_ns`. From format version 3 on."""
+    """Timestamps without time zone, as nanoseconds since 1970-01-01T00:00:00; `timestamp_ns` in the spec. From format version 3 on."""
 
 
 @dataclass(frozen=True, repr=False)
 class TimestamptzNanoType(PrimitiveType):
-    """Nanoseconds since 1970-01-01T00:00:00 UTC; the spec's `timestamptz_ns`. From format version 3 on."""
+    """Timestamps with time zone, as nanoseconds since 1970-01-01T00:00:00 UTC; `timestamptz_ns` in the spec. From format version 3 on."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,12 +128,12 @@ class StringType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class UUIDType(PrimitiveType):
-    """A UUID."""
+    """UUIDs."""
 
 
 @dataclass(frozen=True, repr=False)
 class FixedType(PrimitiveType):
-    """Exactly `length` bytes."""
+    """Byte strings of exactly `length` bytes."""
 
     length: int
 
@@ -150,19 +150,19 @@ class FixedType(PrimitiveType):
 
 @dataclass(frozen=True, repr=False)
 class BinaryType(PrimitiveType):
-    """Any bytes."""
+    """Byte strings of any length."""
 
 
 @dataclass(frozen=True, repr=False)
 class UnknownType(PrimitiveType):
-    """The type of a column with only nulls; it is always optional and is left out of data files. From format version 3 on."""
+    """The type of columns that only have nulls. They are always optional and are not stored in data files. From format version 3 on."""
 
 
 @dataclass(frozen=True)
 class GeometryType(PrimitiveType):
     """Shapes with straight edges, as WKB, in a coordinate reference system. From format version 3 on.
 
-    The names of reference systems are equal whatever their letter case, as in Java.
+    The letter case of reference systems is ignored in comparisons, as in Java.
     """
 
     crs: str = DEFAULT_CRS
@@ -177,15 +177,15 @@ class GeometryType(PrimitiveType):
         return hash((GeometryType, self.crs.upper()))
 
     def __str__(self) -> str:
-        # Every reader supports the short form of the default; PyIceberg supports no other form.
+        # The text of the default has no parameters, because PyIceberg supports only this form.
         return f"geometry({self.crs})" if self.crs.upper() != DEFAULT_CRS else "geometry"
 
 
 @dataclass(frozen=True)
 class GeographyType(PrimitiveType):
-    """Shapes on the globe, as WKB; `algorithm` is the interpolation of edges between points. From format version 3 on.
+    """Shapes on the globe, as WKB. `algorithm` is the interpolation of edges between points. From format version 3 on.
 
-    The names of reference systems are equal whatever their letter case, as in Java.
+    The letter case of reference systems is ignored in comparisons, as in Java.
     """
 
     crs: str = DEFAULT_CRS
@@ -209,7 +209,7 @@ class GeographyType(PrimitiveType):
 
 
 def _check_crs(name: str, crs: str, forbidden: str) -> None:
-    """Refuse a reference system that the type's text cannot represent, or that the format forbids. Spec: CRS."""
+    """Refuse a reference system that cannot be written in the type's text, or that the format forbids. Spec: CRS."""
     if not crs or crs != crs.strip() or any(letter in crs for letter in forbidden):
         raise InvalidSchemaError(
             f"{crs!r} cannot be the CRS of {name}: it is a name such as OGC:CRS84, without blanks around it and without {' or '.join(forbidden)}"
@@ -223,7 +223,7 @@ def _check_crs(name: str, crs: str, forbidden: str) -> None:
 
 @dataclass(frozen=True)
 class VariantType(IcebergType):
-    """A value of any shape, which is part of the value; neither primitive nor nested. From format version 3 on."""
+    """Values of any structure, which is stored with each value. Variant is neither a primitive nor a nested type. From format version 3 on."""
 
     def __str__(self) -> str:
         return "variant"
@@ -251,16 +251,16 @@ PRIMITIVE_NAMES: dict[type[PrimitiveType], str] = {
 _BY_NAME: dict[str, IcebergType] = {name: kind() for kind, name in PRIMITIVE_NAMES.items()} | {"variant": VariantType()}
 _FIXED = re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII)
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)", re.ASCII)
-# No two parts of the pattern can match the same text, so that a long hostile name takes linear time.
+# No two parts of the pattern can match the same text, so even a malicious name is matched in linear time.
 _SHAPE = re.compile(r"(geometry|geography)\s*(?:\(([^)]*)\))?")
 _ALGORITHM = re.compile(r"\w*", re.ASCII)
 
 
 def type_from_text(text: str) -> IcebergType:
-    """Return the primitive type, or variant, of a type's text.
+    """Parse the text of a primitive type or variant.
 
     Raises:
-        InvalidSchemaError: The text names no type.
+        InvalidSchemaError: The text is not a type.
     """
     kind = _BY_NAME.get(text)
     if kind is not None:
@@ -279,12 +279,12 @@ def _no_type(text: str) -> InvalidSchemaError:
 
 
 def _shape_type(text: str, name: str, parameters: str | None) -> IcebergType:
-    """Return the type of a shape with the parameters of its name, None for none.
+    """Return geometry or geography with the parameters in the type's text, or None for no parameters.
 
-    PyIceberg quotes the parameters; the quotes are not part of them.
+    PyIceberg writes quotes around the parameters, which are removed.
 
     Raises:
-        InvalidSchemaError: A geography's algorithm is not a word.
+        InvalidSchemaError: The algorithm of a geography is not a word.
     """
     if name == "geometry":
         return GeometryType() if parameters is None else GeometryType(_without_quotes(parameters.strip()))
@@ -304,10 +304,11 @@ def _without_quotes(parameter: str) -> str:
 
 @dataclass(frozen=True)
 class NestedField:
-    """A field of a struct with a name and an id. The positional order is id, name, type, required, doc, as in PyIceberg; the type may be its text.
+    """A field of a struct, with a name and an id. The positional arguments are id, name, type, required and doc, as in PyIceberg.
 
-    Defaults are physical values (see `values.py`), None where there is none. `initial_default` is the value of rows in files that were written before the
-    column was added, and never changes; `write_default` is the value that a writer stores for rows without the column. From format version 3 on.
+    The type may be passed as text. Defaults are physical values (see `values.py`), or None for no default. `initial_default` is the value of rows in files that
+    were written before the column was added, and it never changes. `write_default` is the value that writers store for rows without the column. Defaults need
+    format version 3.
     """
 
     field_id: int
@@ -323,7 +324,7 @@ class NestedField:
 
     @property
     def optional(self) -> bool:
-        """Whether null is allowed."""
+        """Whether nulls are allowed."""
         return not self.required
 
     def __str__(self) -> str:
@@ -352,19 +353,19 @@ class StructType(IcebergType):
 
     @cached_property
     def by_id(self) -> dict[int, NestedField]:
-        """The direct members by field id."""
+        """The direct child fields by id."""
         return {field.field_id: field for field in self.fields}
 
     def field(self, field_id: int) -> NestedField | None:
-        """Return the direct member with a field id, or None."""
+        """Return the direct child field with an id, or None."""
         return self.by_id.get(field_id)
 
     def field_by_name(self, name: str, case_sensitive: bool = True) -> NestedField | None:
-        """Return the direct member with a name, or None.
+        """Return the direct child field with a name, or None.
 
         Args:
             name: The name.
-            case_sensitive: Whether the name is matched by letter case.
+            case_sensitive: Whether the name must match in letter case.
         """
         searched_name = name if case_sensitive else name.lower()
         return next((field for field in self.fields if (field.name if case_sensitive else field.name.lower()) == searched_name), None)
@@ -373,7 +374,7 @@ class StructType(IcebergType):
         return len(self.fields)
 
     def __bool__(self) -> bool:
-        return True  # also without fields
+        return True  # a struct without fields is true too
 
     def __str__(self) -> str:
         return f"struct<{', '.join(map(str, self.fields))}>"
@@ -381,10 +382,10 @@ class StructType(IcebergType):
 
 @dataclass(frozen=True, init=False)
 class ListType(IcebergType):
-    """`ListType(element_id, element, element_required=True)`: a list; its element is a field with an id, and its type may be a text.
+    """`ListType(element_id, element, element_required=True)`: a list. Its element is a field with an id. The type may be passed as text.
 
     Raises:
-        InvalidSchemaError: There is no type for the element, or the text names none.
+        InvalidSchemaError: The element type is missing, or its text is not a type.
     """
 
     element_id: int
@@ -408,7 +409,7 @@ class ListType(IcebergType):
 
     @property
     def element_type(self) -> IcebergType:
-        """The type of the elements; `element` under the name of PyIceberg's attribute."""
+        """The type of the elements. It is PyIceberg's name of `element`."""
         return self.element
 
     @property
@@ -422,7 +423,7 @@ class ListType(IcebergType):
 
 @dataclass(frozen=True)
 class MapType(IcebergType):
-    """`MapType(key_id, key_type, value_id, value_type, value_required=True)`: a map; keys are always required. A type may be its text."""
+    """`MapType(key_id, key_type, value_id, value_type, value_required=True)`: a map. Keys are always required. Types may be passed as text."""
 
     key_id: int
     key_type: IcebergType
@@ -453,7 +454,7 @@ def _type_or_text(kind: IcebergType | str) -> IcebergType:
 
 
 def children(kind: IcebergType) -> tuple[NestedField, ...]:
-    """Return the direct child fields of a type: a struct's fields, a list's element, a map's key and value; none for a primitive."""
+    """Return the direct child fields of a type: a struct's fields, a list's element, or a map's key and value. Other types have no children."""
     if isinstance(kind, StructType):
         return kind.fields
     if isinstance(kind, ListType):

@@ -1,9 +1,9 @@
-"""Values of primitive types in each of their forms: physical, bytes, JSON, text, Python; and Arrow arrays of physical values.
+"""Conversion of values of primitive types between their forms: physical, bytes, JSON, text and Python; and Arrow arrays of physical values.
 
-`spec`, `scan` and `commit` compute with physical values: bool; int for int and long; int days for date; int microseconds for time, timestamp and
-timestamptz, nanoseconds for timestamp_ns and timestamptz_ns; float; `Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary; WKB bytes
-for geometry and geography. None is null, the only value of an unknown column. Values of nested types are in `nested_values.py`; truncated bounds in
-`bounds.py`, bounds of shapes in `geo_bounds.py`; partition transforms in `partitioning/`.
+`spec`, `scan` and `commit` compute with physical values: bool; int for int and long; int days for date; int microseconds for time, timestamp and timestamptz;
+int nanoseconds for timestamp_ns and timestamptz_ns; float; `Decimal` with the type's scale; str; `uuid.UUID`; bytes for fixed and binary; WKB bytes for
+geometry and geography. None is null, the only value of an unknown column. `nested_values.py` has values of nested types, `bounds.py` truncated bounds,
+`geo_bounds.py` bounds of shapes, and `partitioning/` partition transforms.
 Spec: Appendix D, single-value serialization; Appendix D, Binary single-value serialization.
 """
 
@@ -48,10 +48,10 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.wkb import text_of_wkb
 
-# Enough digits for any decimal(38, s); Python's default of 28 would round silently.
+# Enough digits for every decimal(38, s). Python's default of 28 digits would round silently.
 _WIDE = Context(prec=100)
 
-# The byte layout of fixed-width numbers as numpy types; then the shorter layouts from before a promotion. Spec: Appendix D; Schema Evolution.
+# The byte layouts of fixed-width numbers as numpy types, and below the shorter layouts from before a promotion. Spec: Appendix D; Schema Evolution.
 _LAYOUTS: Mapping[type[PrimitiveType], tuple[str, ...]] = {
     BooleanType: ("u1",),
     IntegerType: ("<i4",),
@@ -91,7 +91,7 @@ _ARROW_TYPES: Mapping[type[PrimitiveType], Any] = {
     GeographyType: pa.binary(),
     UnknownType: pa.null(),
 }
-# Units of a timestamp in one day, for columns that may have been dates before. Spec: Schema Evolution, lengths of bounds.
+# Units per day of the timestamp types that dates can be promoted to. Spec: Schema Evolution, lengths of bounds.
 _UNITS_PER_DAY = {TimestampType: iso.MICROS_PER_DAY, TimestampNanoType: iso.NANOS_PER_DAY}
 _DAY_WIDTH = 4
 _TIMES = (DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
@@ -102,7 +102,7 @@ _SHAPES = (GeometryType, GeographyType)
 
 
 def unscaled_value(value: Decimal, scale: int) -> int:
-    """Return the unscaled whole number of a decimal of this scale.
+    """Return the unscaled integer of a decimal with this scale.
 
     Raises:
         InvalidInputError: Digits would be lost.
@@ -115,12 +115,12 @@ def unscaled_value(value: Decimal, scale: int) -> int:
 
 
 def decimal_of(number: int, scale: int) -> Decimal:
-    """Return the decimal of this scale with an unscaled number."""
+    """Return the decimal with this unscaled integer and scale."""
     return Decimal(number).scaleb(-scale, context=_WIDE)
 
 
 def decimal_bytes(number: int) -> bytes:
-    """Return two's complement, big endian, in as few bytes as possible: 1420 is 05 8C, 128 is 00 80, -128 is 80.
+    """Encode an unscaled integer in two's complement, big endian, in as few bytes as possible: 1420 is 05 8C, 128 is 00 80, -128 is 80.
 
     Spec: Appendix D.
     """
@@ -129,10 +129,10 @@ def decimal_bytes(number: int) -> bytes:
 
 
 def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
-    """Return a physical value as in a bound or a partition summary.
+    """Encode a physical value for a bound or a partition summary.
 
     Raises:
-        InvalidInputError: The value is not a physical value of the type, or is null; an unknown column has no value.
+        InvalidInputError: The value is null or is not a physical value of the type, or the type is unknown.
     Spec: Appendix D, binary single-value serialization.
     """
     if isinstance(kind, UnknownType):
@@ -153,12 +153,12 @@ def to_bytes(kind: PrimitiveType, value: Any) -> bytes:
 
 
 def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
-    """Return the physical value of a bound or a partition summary.
+    """Decode the physical value in a bound or a partition summary.
 
-    Values from before a promotion are accepted too: a long or double of 4 bytes, a timestamp of 4 bytes, which is a date, and a decimal of any width.
+    Values from before a type promotion are also accepted: a long or double of 4 bytes, a timestamp of 4 bytes (which is a date), and a decimal of any width.
 
     Raises:
-        FormatError: The bytes are too few or too many for the type, not UTF-8, or a date outside of the range of the timestamp.
+        FormatError: The number of bytes is wrong for the type, the bytes are not UTF-8, or a date is outside of the range of the timestamp type.
     Spec: Appendix D, binary single-value serialization.
     """
     unpackers = _UNPACK.get(type(kind))
@@ -185,7 +185,7 @@ def from_bytes(kind: PrimitiveType, data: bytes) -> Any:
 
 
 def _of_days(kind: PrimitiveType, days: int) -> int:
-    """Return a date as the timestamp that its column was promoted to."""
+    """Convert a date to the timestamp type that its column was promoted to."""
     low, high = INTEGER_RANGES[type(kind)]
     units = days * _UNITS_PER_DAY[type(kind)]
     if not low <= units <= high:
@@ -197,7 +197,7 @@ def _of_days(kind: PrimitiveType, days: int) -> int:
 
 
 def to_human(kind: PrimitiveType, value: Any) -> str:
-    """Return a physical value as text for messages and partition paths, the same text as Java's: ISO 8601 for times, base64 for bytes, `null` for None."""
+    """Return a physical value as text for messages and partition paths: ISO 8601 for times, base64 for bytes, and `null` for None, as in Java."""
     if value is None:
         return "null"
     if isinstance(kind, BooleanType):
@@ -215,10 +215,11 @@ def to_human(kind: PrimitiveType, value: Any) -> str:
 
 
 def to_python(kind: PrimitiveType, value: Any) -> Any:
-    """Return a physical value as an object of Python's classes: date, time, datetime (aware in UTC for timestamptz); others as they are.
+    """Convert a physical value to Python's date, time or datetime (in UTC for types with time zone). Other values are returned unchanged.
 
     Raises:
-        InvalidInputError: A date or time is outside of the years 1 to 9999, or a timestamp is finer than a microsecond, which Python cannot represent.
+        InvalidInputError: A date or timestamp is outside of the years 1 to 9999, or a timestamp is not a whole number of microseconds. Python cannot represent
+            these.
     """
     if value is None:
         return None
@@ -254,7 +255,7 @@ def to_json_value(kind: PrimitiveType, value: Any) -> Any:
     """Return a physical value as JSON; None for null.
 
     Raises:
-        InvalidInputError: JSON has no form for the value: a float that is NaN or infinite, or bytes that are not a shape.
+        InvalidInputError: The value cannot be represented in JSON: a float is NaN or infinite, or the bytes of a shape are not WKB.
     Spec: Appendix D, JSON single-value serialization.
     """
     if value is None:
@@ -264,12 +265,12 @@ def to_json_value(kind: PrimitiveType, value: Any) -> Any:
     if isinstance(kind, FloatType | DoubleType):
         if not math.isfinite(value):
             raise InvalidInputError(f"{value} has no form in JSON, so it cannot be a default")
-        # The shortest digits that identify a 32-bit float, as Java writes it.
+        # The shortest text that identifies a 32-bit float, as in Java.
         return float(str(np.float32(value))) if isinstance(kind, FloatType) else float(value)
     if isinstance(kind, DecimalType):
         return format(
             decimal_of(unscaled_value(value, kind.scale), kind.scale), "f"
-        )  # Java refuses a number of digits that differs from the scale
+        )  # Java refuses text whose number of digits after the point differs from the scale
     if isinstance(kind, UUIDType):
         return str(value)
     if isinstance(kind, _SHAPES):
@@ -324,14 +325,14 @@ _JSON_CLASSES: Mapping[type[PrimitiveType], tuple[type, ...]] = {
 
 
 def to_physical(kind: PrimitiveType, value: Any) -> Any:
-    """Return a Python value, or its text, as the physical value of a type.
+    """Convert a Python value, or its text, to a physical value of a type.
 
-    Accepted are bool, int, float, Decimal, str, bytes, UUID, date, time, datetime and numpy scalars. An int for a date or time counts days, microseconds or,
-    for the `_ns` types, nanoseconds. A shape is passed as WKB or as its text, WKT. A date for a timestamp is its midnight; a datetime or text without zone
-    for a timestamptz is UTC. A float is rounded to 32 bits for a float column.
+    The value may be a bool, int, float, Decimal, str, bytes, UUID, date, time, datetime or numpy scalar. For dates, an int is a number of days; for times and
+    timestamps, it is a number of microseconds, or of nanoseconds for the `_ns` types. A shape is passed as WKB or WKT. For timestamps, a date is its midnight.
+    For timestamps with time zone, a datetime or text without time zone is in UTC. For float columns, a float is rounded to 32 bits.
 
     Raises:
-        InvalidInputError: The value is not exactly a value of the type, is out of its range, or is None.
+        InvalidInputError: The value cannot be represented exactly in the type, is out of its range, or is None.
     """
     try:
         return native_to_physical(kind, value)
@@ -353,7 +354,7 @@ def physical_arrow_type(kind: PrimitiveType) -> Any:
 
 
 def physical_array(kind: PrimitiveType, values: Sequence[Any]) -> Any:
-    """Return physical values, None for null, as an Arrow array of `physical_arrow_type(kind)`."""
+    """Convert physical values, with None for null, to an Arrow array of `physical_arrow_type(kind)`."""
     if isinstance(kind, UUIDType):
         values = [None if value is None else value.bytes for value in values]
     if isinstance(kind, UnknownType):
@@ -362,7 +363,7 @@ def physical_array(kind: PrimitiveType, values: Sequence[Any]) -> Any:
 
 
 def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
-    """Return the physical values of an Arrow array of `physical_arrow_type(kind)`, None for null."""
+    """Return the physical values of an Arrow array of `physical_arrow_type(kind)`, with None for null."""
     values: list[Any] = array.to_pylist()
     if isinstance(kind, UUIDType):
         return [None if value is None else uuid.UUID(bytes=value) for value in values]
@@ -370,20 +371,20 @@ def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
 
 
 def bound_number_type(kind: PrimitiveType) -> str | None:
-    """Return the numpy type of a serialized bound that is a plain number and was not promoted; None for other types. Spec: Appendix D."""
+    """Return the numpy type of a type's serialized bounds if they are plain numbers, not counting promotions; else None. Spec: Appendix D."""
     return None if isinstance(kind, BooleanType) else _LAYOUTS.get(type(kind), (None,))[0]
 
 
 def bounds_to_array(kind: PrimitiveType, bounds: Any) -> Any:
-    """Return a column of serialized bounds as an array of `physical_arrow_type(kind)`, without a Python object per bound.
+    """Convert a column of serialized bounds to an array of `physical_arrow_type(kind)`, without a Python object for each bound.
 
-    Null means unknown: no bound was written, its length or UTF-8 is invalid for the type, or it is NaN, which has no order. The bounds of
-    shapes are corners of a box, not shapes, and are unknown here: see `geo_bounds.py`.
+    Null means that the bound is unknown: it was not written, its length or UTF-8 is invalid for the type, or it is NaN, which has no order. The bounds of
+    shapes, which are the corners of a box, are always null here: see `geo_bounds.py`.
 
     Args:
         kind: The type of the column.
         bounds: Arrow array of binary or large_binary.
-    Spec: Appendix D, binary single-value serialization; Schema Evolution for lengths from before a promotion.
+    Spec: Appendix D, binary single-value serialization; Schema Evolution (lengths of bounds from before a promotion).
     """
     arrow_type = physical_arrow_type(kind)
     if pa.types.is_null(bounds.type) or isinstance(kind, (*_SHAPES, UnknownType)):

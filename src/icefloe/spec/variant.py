@@ -1,8 +1,8 @@
-"""Variants: encoding and decoding of values of any shape (binary encoding version 1), and the bounds of variant columns, which are variants themselves.
+"""Variants: encoding and decoding of values of any structure (binary encoding version 1), and the bounds of variant columns, which are themselves variants.
 
-`schema/arrow_extensions.py` has the Arrow type of variants; `variant_bytes.py` reads and writes their names and values in bytes. A value is None, True or
-False, a `Scalar`, a list, or a dict by name; `variant_from_python` accepts Python values too; `variant_to_python` and
-`variant_to_json` return plain values.
+`schema/arrow_extensions.py` has the Arrow type of variants. `variant_bytes.py` encodes and decodes the bytes of names and values. A decoded value is None,
+True, False, a `Scalar`, a list, or a dict by name. `variant_from_python` also accepts Python values. `variant_to_python` and `variant_to_json` return plain
+values.
 Spec: Semi-structured Types; Bounds for Variant; Parquet, VariantEncoding.
 """
 
@@ -39,7 +39,7 @@ from icefloe.spec.types import (
     UUIDType,
 )
 
-# No real values are nested deeper than this, and Python's stack ends soon after.
+# Far above the nesting of usual values, and low enough for Python's limit of recursion.
 _MAX_NESTING = 200
 
 _TYPES: Mapping[int, PrimitiveType] = {
@@ -62,7 +62,7 @@ _NANO_TYPES = (TimestampNanoType, TimestamptzNanoType)
 
 
 class Scalar(NamedTuple):
-    """A primitive value except null and Booleans: its type, and its physical value, see `values.py`."""
+    """A primitive value, except null and booleans, with its type. The value is physical, see `values.py`."""
 
     kind: PrimitiveType
     value: Any
@@ -92,13 +92,13 @@ def decode(metadata: bytes, value: bytes) -> Any:
 
 
 def variant_to_python(metadata: bytes, value: bytes) -> Any:
-    """Return a variant as a Python value: None, bool, int, float, Decimal, str, bytes, UUID, date, time, datetime (aware if it has a zone), dict, list.
+    """Convert a variant to a Python value: None, bool, int, float, Decimal, str, bytes, UUID, date, time, datetime, dict or list.
 
-    Timestamps in nanoseconds become `numpy.datetime64`, which has no zone.
+    A datetime has a time zone if the timestamp has one. Timestamps in nanoseconds become `numpy.datetime64`, which has no time zone.
 
     Raises:
         FormatError: The bytes are not a variant.
-        InvalidInputError: A date or time of the variant is outside of the years 1 to 9999, which Python cannot represent.
+        InvalidInputError: A date or timestamp in the variant is outside of the years 1 to 9999, so Python cannot represent it.
     """
     try:
         return _plain(decode(metadata, value), _python_of)
@@ -107,9 +107,10 @@ def variant_to_python(metadata: bytes, value: bytes) -> Any:
 
 
 def variant_to_json(metadata: bytes, value: bytes) -> Any:
-    """Return a variant as JSON for people, which is not read back.
+    """Convert a variant to JSON for display. The types of values are lost.
 
-    Dates and times are in ISO 8601, decimals are text with all digits, bytes are in base64, and numbers that JSON lacks ("NaN", "Infinity") are text.
+    Dates and times are ISO 8601 text, decimals are text with all digits, bytes are base64 text, and floats that JSON does not have are text ("NaN",
+    "Infinity").
 
     Raises:
         FormatError: The bytes are not a variant.
@@ -118,7 +119,7 @@ def variant_to_json(metadata: bytes, value: bytes) -> Any:
 
 
 def json_of(scalar: Scalar) -> Any:
-    """Return a primitive value as in `variant_to_json`."""
+    """Convert a primitive value to JSON, as in `variant_to_json`."""
     if isinstance(scalar.kind, BinaryType):
         return base64.b64encode(scalar.value).decode("ascii")
     if isinstance(scalar.kind, FloatType | DoubleType) and not math.isfinite(scalar.value):
@@ -139,10 +140,10 @@ def _plain(value: Any, of_scalar: Callable[[Scalar], Any]) -> Any:
 
 
 def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
-    """Return the lower or upper bounds of a variant column, by the JSON path of each field that has one, such as `$['a']['b']`.
+    """Decode the lower or upper bounds of a variant column. They are by the JSON path of their field, such as `$['a']['b']`.
 
     Raises:
-        FormatError: The bytes are not a variant, or not an object of primitive values.
+        FormatError: The bytes are not a variant, or the variant is not an object with primitive values.
     Spec: Bounds for Variant; Appendix D, Bound serialization.
     """
     _, end = form.read_names_prefix(data)
@@ -153,9 +154,9 @@ def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
 
 
 class _Reader:
-    """Decodes one value.
+    """The decoder of one value.
 
-    Every value has at least one byte, so no more values than bytes are decoded, and damaged offsets cannot multiply them.
+    Every value has at least one byte, so at most as many values as bytes are decoded. This prevents that damaged offsets decode the same bytes many times.
     """
 
     def __init__(self, names: form.VariantNames, data: bytes) -> None:
@@ -202,14 +203,14 @@ class _Reader:
 def variant_from_python(value: Any) -> Encoded:
     """Encode a value as a variant.
 
-    Whole numbers take the fewest bytes; names are sorted in the metadata.
+    Integers are encoded in the fewest bytes, and the names in the metadata are sorted.
 
     Args:
-        value: None, bool, int, float, str, bytes, Decimal, UUID, date, time, datetime, `numpy.datetime64` (in nanoseconds), `Scalar`, and lists, tuples
-            and dicts of these.
+        value: None, a bool, int, float, str, bytes, Decimal, UUID, date, time, datetime, `numpy.datetime64` (in nanoseconds) or `Scalar`; or a list, tuple or
+            dict of these.
 
     Raises:
-        InvalidInputError: A variant cannot hold the value, or a dict has a key that is not text.
+        InvalidInputError: The value cannot be represented in a variant, or a key of a dict is not text.
     """
     try:
         metadata = form.write_names(list(_names_in(value, 0)))
@@ -219,12 +220,12 @@ def variant_from_python(value: Any) -> Encoded:
 
 
 def bounds_to_bytes(bounds: Mapping[str, Scalar | bool]) -> bytes:
-    """Return the bounds of a variant column, by path; see `bounds_from_bytes`."""
+    """Encode the bounds of a variant column, which are by path as in `bounds_from_bytes`."""
     return b"".join(variant_from_python(dict(bounds)))
 
 
 def normalized_path(names: Sequence[str]) -> str:
-    """Return the path of a field within a variant, as in its bounds: `$['location']['latitude']`.
+    """Return the path of a field in a variant, as in the bounds of variant columns: `$['location']['latitude']`.
 
     Spec: Bounds for Variant; RFC 9535, Normalized Paths.
     """
@@ -264,7 +265,7 @@ def _encode_value(value: Any, names: form.VariantNames) -> bytes:
 
 
 def _scalar(value: Any) -> Scalar:
-    """Return a Python value with its type in a variant."""
+    """Convert a Python value to a `Scalar` with its type in variants."""
     if isinstance(value, np.datetime64):
         return Scalar(TimestampNanoType(), int(value.astype("datetime64[ns]").astype(np.int64)))
     for classes, kind in _PYTHON_TYPES:
@@ -298,7 +299,7 @@ def _encoded_scalar(scalar: Scalar) -> bytes:
     if isinstance(kind, BooleanType):
         return form.bool_value(value)
     if isinstance(kind, IntegerType | LongType):
-        # The fewest bytes, because the width of a whole number does not change its meaning.
+        # Integers are encoded in the fewest bytes, because their width has no meaning.
         bits = (value if value >= 0 else ~value).bit_length()
         fitting = (number for number in (form.INT8, form.INT16, form.INT32) if bits < form.LAYOUTS[number].size * 8)
         return form.number_value(next(fitting, form.INT64), value)

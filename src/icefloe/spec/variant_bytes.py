@@ -1,6 +1,6 @@
-"""The bytes of variants: a dictionary of names (`metadata`) and values that refer to it, split and assembled one level at a time.
+"""The binary encoding of variants: a dictionary of names (`metadata`) and values with ids of these names. Each function processes one level of nesting.
 
-`variant.py` converts values to Python; `datafile/variant_shredding.py` handles variants spread over columns.
+`variant.py` converts values to Python. `datafile/variant_shredding.py` processes variants whose fields are stored in separate columns.
 Spec: Parquet, Variant Binary Encoding (version 1).
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 from icefloe.errors import FormatError
 
 VERSION = 1
-# The two lowest bits of a value's first byte.
+# The basic type: the two lowest bits of a value's first byte.
 PRIMITIVE, SHORT_STRING, OBJECT, ARRAY = range(4)
-# A primitive's kind, in the six bits above.
+# The kind of a primitive value: the six highest bits of its first byte.
 NULL, TRUE, FALSE, INT8, INT16, INT32, INT64, DOUBLE, DECIMAL4, DECIMAL8, DECIMAL16, DATE = range(12)
 TIMESTAMPTZ, TIMESTAMP, FLOAT, BINARY, STRING, TIME, TIMESTAMPTZ_NANOS, TIMESTAMP_NANOS, UUID_KIND = range(12, 21)
 VARIANT_NULL = b"\x00"
 _MAX_SHORT_STRING = 63
 _MANY_ELEMENTS = 255
 _SORTED = 0x10
-# The byte layout of primitives of a fixed width. A decimal follows the byte of its scale.
+# The byte layouts of primitives with a fixed width. The bytes of a decimal are after the byte of its scale.
 LAYOUTS = {
     INT8: struct.Struct("<b"),
     INT16: struct.Struct("<h"),
@@ -43,7 +43,7 @@ DECIMAL_WIDTHS = {DECIMAL4: 4, DECIMAL8: 8, DECIMAL16: 16}
 
 @dataclass(frozen=True)
 class VariantNames:
-    """The dictionary of names that a variant's objects refer to, in the order of its ids."""
+    """The dictionary of the field names in a variant. The id of a name is its position."""
 
     names: tuple[str, ...]
 
@@ -53,7 +53,7 @@ class VariantNames:
         return {name: number for number, name in enumerate(self.names)}
 
     def of(self, ids: Sequence[int]) -> list[str]:
-        """Return the names of these ids.
+        """Return the names with these ids.
 
         Raises:
             FormatError: An id has no name.
@@ -68,13 +68,13 @@ def read_names(metadata: bytes) -> VariantNames:
     """Read the names of a variant's metadata.
 
     Raises:
-        FormatError: It is truncated, its offsets are invalid, or it has another version.
+        FormatError: The metadata is truncated, its offsets are invalid, or its version is not supported.
     """
     return read_names_prefix(metadata)[0]
 
 
 def read_names_prefix(data: bytes) -> tuple[VariantNames, int]:
-    """Read the names of the metadata at the start of the bytes, and return where it ends.
+    """Read the names of the metadata at the start of `data`. Return them with the end of the metadata.
 
     Raises:
         FormatError: As in `read_names`.
@@ -97,7 +97,7 @@ def read_names_prefix(data: bytes) -> tuple[VariantNames, int]:
 
 
 def write_names(names: Sequence[str]) -> bytes:
-    """Return metadata with these names, sorted and without repetition."""
+    """Encode metadata with these names. They are sorted, and duplicates are removed."""
     texts = [name.encode() for name in sorted(set(names), key=str.encode)]
     width = _width(max(sum(map(len, texts)), len(texts)))
     parts = [bytes([VERSION | _SORTED | (width - 1) << 6]), len(texts).to_bytes(width, "little"), *_offsets(texts, width), *texts]
@@ -108,7 +108,7 @@ def number_at(data: bytes, position: int, width: int) -> int:
     """Read an unsigned little-endian number.
 
     Raises:
-        IndexError: The bytes end before it.
+        IndexError: The bytes end before the end of the number.
     """
     return int.from_bytes(slice_bytes(data, position, position + width), "little")
 
@@ -117,7 +117,7 @@ def slice_bytes(data: bytes, start: int, end: int) -> bytes:
     """Return a part of the bytes.
 
     Raises:
-        IndexError: The part is not within the bytes.
+        IndexError: The part is outside of the bytes.
     """
     if not 0 <= start <= end <= len(data):
         raise IndexError("an offset is outside of it")
@@ -141,7 +141,7 @@ def _offsets(parts: Sequence[bytes], width: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class VariantContainer:
-    """The parts of an object or array: field ids (only objects), and the start of each value."""
+    """The parts of an object or array: the name ids of an object's fields, and the start of each value."""
 
     ids: tuple[int, ...]
     starts: tuple[int, ...]
@@ -149,10 +149,10 @@ class VariantContainer:
 
 
 def basic_type(value: bytes) -> int:
-    """Return `PRIMITIVE`, `SHORT_STRING`, `OBJECT` or `ARRAY`.
+    """Return the basic type of a value: `PRIMITIVE`, `SHORT_STRING`, `OBJECT` or `ARRAY`.
 
     Raises:
-        FormatError: There are no bytes.
+        FormatError: The value is empty.
     """
     if not value:
         raise FormatError("the value of a variant has no bytes")
@@ -160,7 +160,7 @@ def basic_type(value: bytes) -> int:
 
 
 def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
-    """Return the fields of an object's value, each as the bytes of a value.
+    """Return the fields of an object, each with the bytes of its value.
 
     Raises:
         FormatError: The value is not an object, or is damaged.
@@ -225,18 +225,18 @@ def _size(value: bytes, position: int) -> int:
 
 
 def number_value(kind: int, number: Any) -> bytes:
-    """Encode a primitive of a fixed width: integers, floats, days, micro- and nanoseconds."""
+    """Encode a number with a fixed width: an integer, a float, or a number of days, microseconds or nanoseconds."""
     return bytes([kind << 2]) + LAYOUTS[kind].pack(number)
 
 
 def decimal_value(number: int, scale: int, precision: int) -> bytes:
-    """Encode a decimal, unscaled, in the width that holds its precision."""
+    """Encode the unscaled integer of a decimal, in the smallest width for its precision."""
     kind = DECIMAL4 if precision <= 9 else DECIMAL8 if precision <= 18 else DECIMAL16
     return bytes([kind << 2, scale]) + number.to_bytes(DECIMAL_WIDTHS[kind], "little", signed=True)
 
 
 def string_value(text: str) -> bytes:
-    """Encode a string, as a short one if possible."""
+    """Encode a string, as a short string if possible."""
     data = text.encode()
     return bytes([len(data) << 2 | SHORT_STRING]) + data if len(data) <= _MAX_SHORT_STRING else _with_size(STRING, data)
 
@@ -261,17 +261,17 @@ def _with_size(kind: int, data: bytes) -> bytes:
 
 
 def array_value(elements: Sequence[bytes]) -> bytes:
-    """Encode an array of values."""
+    """Encode an array of encoded values."""
     width, is_large = _width(sum(map(len, elements))), len(elements) > _MANY_ELEMENTS
     header = ARRAY | (width - 1 | is_large << 2) << 2
     return b"".join([bytes([header]), len(elements).to_bytes(4 if is_large else 1, "little"), *_offsets(elements, width), *elements])
 
 
 def object_value(names: VariantNames, fields: Mapping[str, bytes]) -> bytes:
-    """Encode an object of values.
+    """Encode an object of encoded values.
 
     Raises:
-        FormatError: A field's name is not in the dictionary.
+        FormatError: The name of a field is not in `names`.
     """
     ordered = sorted(fields, key=str.encode)
     missing = [name for name in ordered if name not in names.ids]

@@ -1,4 +1,4 @@
-"""Shapes in well-known binary (WKB) and well-known text (WKT): points, lines, polygons and collections, with x, y and optionally z and m.
+"""Conversion of shapes between well-known binary (WKB) and well-known text (WKT): points, lines, polygons and collections, with x, y and optionally z and m.
 
 `geo_bounds.py` computes the bounds of a column of shapes. Spec: Appendix G, Geospatial Notes (ISO WKB, from Simple
 Features 1.2.1).
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 POINT, LINE, POLYGON = 1, 2, 3
-# The byte order and the kind.
+# The number of bytes of the byte order and the kind.
 WKB_HEAD = 5
 _NAMES = {
     POINT: "POINT",
@@ -27,20 +27,21 @@ _NAMES = {
 }
 _KINDS = {name: kind for kind, name in _NAMES.items()}
 _COLLECTION = 7
-# The kind of the members of a collection, except for a collection of any shapes.
+# The kind of the shapes in a collection. A GEOMETRYCOLLECTION may contain shapes of any kind.
 _MEMBERS = {4: POINT, 5: LINE, 6: POLYGON}
-# Collections may contain collections. A deeper nesting is not a real shape but an attack on the stack.
+# The limit of collections inside collections. Shapes with deeper nesting are refused, because they could overflow the stack.
 _MAX_NESTING = 32
-# Z and M add this to the number of a kind. Spec: Simple Features, part 1, 8.2.3.
+# The number that is added to a kind for its dimensions. Spec: Simple Features, part 1, 8.2.3.
 _DIMENSIONS = {"": 0, "Z": 1000, "M": 2000, "ZM": 3000}
 _BY_THOUSAND = ("", "Z", "M", "ZM")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z]+)|([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|([(),]))\s*", re.ASCII)
 
 
 class Shape(NamedTuple):
-    """A shape; `dimensions` is "", "Z", "M" or "ZM".
+    """A shape. `dimensions` is "", "Z", "M" or "ZM".
 
-    `parts` are the points (tuples of coordinates) of a point or line, the rings of a polygon, or the shapes of a collection; a point has one part, or none.
+    `parts` are the points (tuples of coordinates) of a point or line, the rings of a polygon, or the shapes of a collection. A point has one part, and an empty
+    point has no parts.
     """
 
     kind: int
@@ -54,7 +55,7 @@ def check_wkb(data: bytes) -> None:
 
 
 def is_wkb_head(heads: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return which rows of `WKB_HEAD` bytes are the byte order and the kind at the start of a shape."""
+    """Return a mask of the rows that are a valid start of a shape. Each row has `WKB_HEAD` bytes, for the byte order and the kind."""
     little = heads[:, 0] == 1
     kinds = np.where(little, heads[:, 1:].copy().view("<u4").ravel(), heads[:, 1:].copy().view(">u4").ravel())
     return (heads[:, 0] <= 1) & (kinds // 1000 < len(_BY_THOUSAND)) & np.isin(kinds % 1000, list(_NAMES))
@@ -64,7 +65,7 @@ def shape_of_wkb(data: bytes) -> Shape:
     """Parse the WKB of a shape.
 
     Raises:
-        ValueError: The bytes are not a shape, or more than one.
+        ValueError: The bytes are not exactly one shape.
     """
     shape, end = _read(data, 0, 0)
     if end != len(data):
@@ -73,7 +74,7 @@ def shape_of_wkb(data: bytes) -> Shape:
 
 
 def wkb_of_text(text: str) -> bytes:
-    """Return the WKB, little endian, of a shape's WKT.
+    """Convert the WKT of a shape to WKB in little endian.
 
     Raises:
         ValueError: The text is not a shape.
@@ -82,7 +83,7 @@ def wkb_of_text(text: str) -> bytes:
 
 
 def text_of_wkb(data: bytes) -> str:
-    """Return the WKT of a shape's WKB, such as `POINT Z (30 10 5)`.
+    """Convert the WKB of a shape to WKT, such as `POINT Z (30 10 5)`.
 
     Raises:
         ValueError: As in `shape_of_wkb`.
@@ -94,7 +95,7 @@ def shape_of_text(text: str) -> Shape:
     """Parse the WKT of a shape.
 
     Raises:
-        ValueError: The text is not a shape, or more than one.
+        ValueError: The text is not exactly one shape.
     """
     tokens = _Tokens(text)
     shape = _parse(tokens, 0)
@@ -121,7 +122,7 @@ def _read(data: bytes, at: int, depth: int) -> tuple[Shape, int]:
     width = 2 + len(dimensions)
     if kind == POINT:
         points, at = _read_points(data, at, 1, order, width)
-        # WKB represents an empty point by coordinates that are NaN.
+        # In WKB, the coordinates of an empty point are NaN.
         empty = all(map(math.isnan, points[0]))
         return Shape(kind, dimensions, () if empty else points), at
     count, at = _read_count(data, at, order, 16 if kind == LINE else 4 if kind == POLYGON else 5)
@@ -142,7 +143,7 @@ def _read(data: bytes, at: int, depth: int) -> tuple[Shape, int]:
 
 
 def _read_count(data: bytes, at: int, order: str, least: int) -> tuple[int, int]:
-    """Read a number of parts of at least `least` bytes each, and refuse one that the bytes cannot contain before memory is allocated."""
+    """Read the number of parts, each of at least `least` bytes. A number that is too high for the remaining bytes is refused, before memory is allocated."""
     if len(data) - at < 4:
         raise ValueError("the bytes end within the shape")
     (count,) = struct.unpack_from(f"{order}I", data, at)
@@ -215,7 +216,7 @@ def _number_text(number: float) -> str:
 
 
 class _Tokens:
-    """The words, numbers and punctuation of a text, in order; "" at its end."""
+    """A cursor over the words, numbers and punctuation of a text. At the end of the text, the next token is ""."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -279,7 +280,7 @@ def _parse_body(tokens: _Tokens, kind: int, dimensions: str, depth: int) -> Shap
             parts.append(_parse(tokens, depth + 1))
             _check_member(kind, dimensions, parts[-1])
         elif kind == _KINDS["MULTIPOINT"] and tokens.peek() not in ("(", "") and tokens.peek().upper() != "EMPTY":
-            parts.append(Shape(POINT, dimensions, (_parse_point(tokens, 2 + len(dimensions)),)))  # the old form without parentheses
+            parts.append(Shape(POINT, dimensions, (_parse_point(tokens, 2 + len(dimensions)),)))  # the older form without parentheses
         else:
             parts.append(_parse_body(tokens, _MEMBERS[kind], dimensions, depth + 1))
     tokens.expect(")")
@@ -298,7 +299,7 @@ def _parse_points(tokens: _Tokens, width: int) -> tuple[tuple[float, ...], ...]:
 def _parse_point(tokens: _Tokens, width: int) -> tuple[float, ...]:
     coordinates = []
     while tokens.peek() not in (",", ")", ""):
-        coordinates.append(float(tokens.next()))  # float accepts the words `nan` and `inf`
+        coordinates.append(float(tokens.next()))  # `float` also accepts the words `nan` and `inf`
     if len(coordinates) != width:
         raise ValueError(f"a point has {len(coordinates)} coordinates where {width} are expected")
     return tuple(coordinates)

@@ -1,4 +1,4 @@
-"""Computation of partition statistics from manifests: the counts of every entry, summed up by partition and spec, as Arrow.
+"""Computation of partition statistics from manifests: the sums of the counts of all entries by partition and spec, as Arrow tables.
 
 `operations/partition_statistics.py` selects the manifests and stores the rows. Spec: Partition Statistics File.
 """
@@ -31,17 +31,17 @@ def manifest_statistics_rows(
     *,
     changes_only: bool = False,
 ) -> Any:
-    """Return an Arrow table of one row for each entry: a column for each partition field by its id, `spec_id`, the counts of the entry, and its time.
+    """Return an Arrow table with one row for each entry: its partition values by field id, its spec id, its counts, and its snapshot and time.
 
-    Live entries count; DELETED entries only provide the time of the last change of their partition. With `changes_only`, ADDED entries count, DELETED ones
-    count negative, and EXISTING ones are left out.
+    DELETED entries have zeros as counts, and only provide the time of the last change of their partition. With `changes_only`, DELETED entries have negative
+    counts, and EXISTING entries are left out.
 
     Args:
         columns: The entries of the manifest.
         manifest: The manifest.
         partition_type: A struct of every field of every partition spec.
-        timestamps_ms: The time of each snapshot of the table. Changes of an expired snapshot are counted, without their time.
-        changes_only: Whether to count only what the manifest's snapshot changed.
+        timestamps_ms: The time of each snapshot of the table by its id. The entries of expired snapshots are counted, but have no snapshot and time.
+        changes_only: Whether to count only the changes of the manifest's snapshot.
     """
     entries = columns.entries
     if changes_only:
@@ -78,7 +78,7 @@ def manifest_statistics_rows(
 
 
 def _partition_values(entries: Any, field_id: int, kind: Any) -> Any:
-    """Return a partition field's values in the Arrow type of the rows; nulls where the manifest's spec lacks the field."""
+    """Return the values of a partition field in the Arrow type of the rows. They are nulls if the manifest's spec does not have the field."""
     arrow_type = type_to_arrow(kind)
     name = partition_column(field_id)
     if name not in entries.column_names:
@@ -96,7 +96,7 @@ def _partition_values(entries: Any, field_id: int, kind: Any) -> Any:
 
 
 def statistics_file_rows(rows: Any, partition_type: StructType) -> Any:
-    """Return the rows of a partition statistics file in the form of `manifest_statistics_rows`."""
+    """Convert the rows of a partition statistics file to the columns of `manifest_statistics_rows`."""
     partition = rows[names.PARTITION].combine_chunks()
     columns = {str(field.field_id): pc.struct_field(partition, [position]) for position, field in enumerate(partition_type.fields)}
     columns[names.SPEC_ID] = rows[names.SPEC_ID]
@@ -107,14 +107,14 @@ def statistics_file_rows(rows: Any, partition_type: StructType) -> Any:
 
 
 def aggregate_partition_statistics(parts: Sequence[Any], partition_type: StructType, schema: Schema) -> Any:
-    """Return the rows of a partition statistics file: `parts` summed up by partition and spec.
+    """Return the rows of a partition statistics file: the sums of `parts` by partition and spec.
 
-    A partition that no longer has files has a row of zeros if `parts` contain its former files. `total_record_count` is known if the snapshot has no deletes
-    except deletion vectors. Rows are sorted ascending by partition, nulls first, NaN last.
+    A partition without live files has a row of zeros if `parts` contain its former files. `total_record_count` is null if the snapshot has position or equality
+    delete files. Rows are sorted in ascending order by partition, with nulls first and NaN last.
     """
     keys = [*(str(field.field_id) for field in partition_type.fields), names.SPEC_ID]
     entries = pa.concat_tables(parts)
-    # The newest change of a partition comes first, so that its time and its snapshot belong together.
+    # The newest change of a partition is first, so that its time and its snapshot are of the same change.
     entries = entries.sort_by([(names.UPDATED_AT, "descending")])
     whole = pc.ScalarAggregateOptions(skip_nulls=False)
     sums = [(name, "sum") for name in names.COUNTS]
@@ -149,7 +149,7 @@ def _in_schema(rows: Any, partition_type: StructType, schema: Schema) -> Any:
 
 
 def counts_match_manifests(rows: Any, manifests: Sequence[ManifestFile]) -> bool:
-    """Return True if rows count as many files as the manifest list, and nothing negative."""
+    """Return True if the rows have as many files as the manifest list counts, and no count is negative."""
     live: dict[ManifestContent, int] = dict.fromkeys(ManifestContent, 0)
     for manifest in manifests:
         if manifest.added_files_count is None or manifest.existing_files_count is None:

@@ -22,14 +22,14 @@ TOTAL_RECORDS = "total_record_count"
 UPDATED_AT = "last_updated_at"
 UPDATED_BY = "last_updated_snapshot_id"
 VECTORS = "dv_count"
-# The columns that are sums over files.
+# The columns with sums over files.
 COUNTS = (DATA_RECORDS, DATA_FILES, DATA_SIZE, POSITION_RECORDS, POSITION_FILES, EQUALITY_RECORDS, EQUALITY_FILES, VECTORS)
 
 
 def partition_statistics_schema(partition_type: StructType, format_version: int) -> Schema:
     """Return the schema of a table's partition statistics files.
 
-    A file that was written for version 1 or 2 may lack `dv_count`, which then reads as 0.
+    A file that was written for format version 1 or 2 may lack `dv_count`, which is then read as 0.
 
     Args:
         partition_type: A struct of every field of every partition spec, by ascending field id.
@@ -58,7 +58,7 @@ def partition_statistics_schema(partition_type: StructType, format_version: int)
 def with_unique_names(fields: Sequence[NestedField]) -> Iterator[NestedField]:
     """Yield the fields with unique names.
 
-    If two specs use one name for two fields, `_<field id>` is appended to the later one, because columns of one file must differ.
+    Two specs may have different fields with the same name. `_<field id>` is appended to the later name, because the columns of a file must have unique names.
     """
     seen: set[str] = set()
     for field in fields:

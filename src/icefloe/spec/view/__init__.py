@@ -1,1 +1,1 @@
-"""Views: their metadata as values, their JSON and their updates. Nothing here opens a file or parses SQL."""
+"""Views: their metadata as values, their JSON and their updates. No file is opened and no SQL is parsed here."""

@@ -1,6 +1,6 @@
 """`ViewDefinition`: the queries and columns of a view; and the updates that replace, edit or roll back the definition, or change properties.
 
-Queries are texts that are not parsed, because each has its own dialect.
+Queries are not parsed, because each is in a different SQL dialect.
 Spec: View spec, Versions; View spec, Representations; View spec, SQL representation.
 """
 
@@ -21,9 +21,9 @@ FIRST_VERSION_ID = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewDefinition:
-    """A SELECT statement for each dialect, its columns, and where its names without a namespace or catalog are resolved.
+    """The definition of a view: a SELECT statement for each dialect, the columns, and the defaults for names without a catalog or namespace.
 
-    `default_catalog` None is the catalog of the view.
+    If `default_catalog` is None, it is the catalog of the view.
     """
 
     queries: Mapping[str, str]
@@ -33,7 +33,7 @@ class ViewDefinition:
     summary: Mapping[str, str] = field(default_factory=dict)
 
     def version(self, *, version_id: int, schema_id: int, now_ms: int) -> ViewVersion:
-        """Return the definition as a version created now.
+        """Return the definition as a new version, created at the time `now_ms`.
 
         Raises:
             InvalidInputError: As in `check_queries`.
@@ -52,9 +52,9 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewEdit:
-    """The changes of the current version. None and empty values change nothing; `keeps_catalog` states whether the default catalog is kept."""
+    """Changes of the current version. None and empty values change nothing. The default catalog is only changed if `keeps_catalog` is False."""
 
-    queries: Mapping[str, str] = field(default_factory=dict)  # of new and changed dialects
+    queries: Mapping[str, str] = field(default_factory=dict)  # new and changed queries, by dialect
     dropped: frozenset[str] = frozenset()  # dialects, in lower case
     schema: Schema | None = None
     default_namespace: tuple[str, ...] | None = None
@@ -67,7 +67,7 @@ def check_queries(queries: Mapping[str, str]) -> None:
     """Check the queries of a view.
 
     Raises:
-        InvalidInputError: There is no query, a dialect is repeated or without a name, or a query is empty or not a SELECT; every problem is listed.
+        InvalidInputError: There is no query, a dialect is repeated or has an empty name, or a query is empty or not a SELECT. Every problem is listed.
     """
     problems = list(_query_problems(queries))
     if problems:
@@ -77,13 +77,13 @@ def check_queries(queries: Mapping[str, str]) -> None:
 
 
 def definition_updates(base: ViewMetadata, definition: ViewDefinition, now_ms: int) -> tuple[ViewUpdate, ...]:
-    """Return the updates that set the view's definition. Dialects that it lacks are lost, see `replace.drop-dialect.allowed`."""
+    """Return the updates that replace the view's definition. Dialects that are not in `definition` are removed, see `replace.drop-dialect.allowed`."""
     version = definition.version(version_id=_next_version_id(base), schema_id=LAST_ADDED, now_ms=now_ms)
     return _version_updates(base, definition.schema, version)
 
 
 def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewUpdate, ...]:
-    """Return the updates that change the current version into a new one; none where nothing is edited.
+    """Return the updates that create a new version from the current version and the edit, or no updates if nothing changes.
 
     Raises:
         InvalidInputError: A dialect to drop does not exist, or a query is invalid.
@@ -111,9 +111,10 @@ def edit_updates(base: ViewMetadata, edit: ViewEdit, now_ms: int) -> tuple[ViewU
 
 
 def _version_updates(base: ViewMetadata, schema: Schema, version: ViewVersion) -> tuple[ViewUpdate, ...]:
-    """Return the updates that make a version with this schema the current one.
+    """Return the updates that make a version with this schema the current version.
 
-    A schema or a version that the view has already is named by its id: a catalog that applies updates itself takes -1 for what the commit really added only.
+    If the view already has the schema or the version, the updates contain its id. A REST catalog interprets the id -1 as the schema or version that the same
+    commit added, so -1 is only used for these.
     """
     same_schema = same_schema_of(base, schema)
     if same_schema is None:
@@ -127,10 +128,10 @@ def _version_updates(base: ViewMetadata, schema: Schema, version: ViewVersion) -
 
 
 def rollback_updates(base: ViewMetadata, version_id: int) -> tuple[ViewUpdate, ...]:
-    """Return the update that makes an older version the current one.
+    """Return the update that makes an older version the current version.
 
     Raises:
-        InvalidInputError: The view does not have the version, or no longer.
+        InvalidInputError: The view does not have the version, or no longer has it.
     """
     if base.versions.position(version_id) is None:
         version_ids = ", ".join(map(str, base.versions.ids()))
@@ -139,7 +140,7 @@ def rollback_updates(base: ViewMetadata, version_id: int) -> tuple[ViewUpdate, .
 
 
 def property_updates(base: ViewMetadata, updates: Mapping[str, str], removals: Collection[str]) -> tuple[ViewUpdate, ...]:
-    """Return the updates that set and remove properties; properties that have the value already are left out."""
+    """Return the updates that set and remove properties. Properties that already have the value are left out."""
     changed = {name: text for name, text in updates.items() if base.properties.get(name) != text}
     removed = tuple(name for name in removals if name in base.properties)
     return (*((SetProperties(changed),) if changed else ()), *((RemoveProperties(removed),) if removed else ()))
@@ -163,7 +164,7 @@ def _next_version_id(base: ViewMetadata) -> int:
 def _edit_queries(
     representations: tuple[ViewRepresentation, ...], queries: Mapping[str, str], dropped: frozenset[str]
 ) -> tuple[ViewRepresentation, ...]:
-    """Replace changed queries at their positions and append new ones; representations that are not SQL are kept."""
+    """Return the representations with changed queries at the same positions, and with new queries at the end. Other representations than SQL are kept."""
     new = {dialect.lower(): SQLViewRepresentation(sql=sql, dialect=dialect) for dialect, sql in queries.items()}
     edited: list[ViewRepresentation] = []
     for representation in representations:

@@ -1,6 +1,6 @@
-"""`ViewMetadata`: the contents of a view's metadata file, as one immutable value, and the rules that every version of it keeps.
+"""`ViewMetadata`: the content of a view's metadata file, as an immutable value, and the rules that apply to it.
 
-Its JSON is `view_metadata_json.py`, its changes `view_updates.py`. Spec: View spec, View Metadata.
+`view_metadata_json.py` has its JSON, and `view_updates.py` its changes. Spec: View spec, View Metadata.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,12 @@ from icefloe.spec.metadata.raw_entries import RawEntries
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.view.view_version import VERSION_LOG, VERSIONS, VersionLogEntry, ViewVersion
 
-VIEW_FORMAT_VERSION = 1  # the only one there is. Spec: View spec, View Metadata (`format-version`)
+VIEW_FORMAT_VERSION = 1  # the only format version of views. Spec: View spec, View Metadata (`format-version`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewMetadata:
-    """One version of a view's metadata. A plain sequence passed for one of the lists becomes a `RawEntries`."""
+    """The content of one metadata file of a view. A plain sequence that is passed for a list becomes a `RawEntries`."""
 
     view_uuid: str
     location: str
@@ -29,7 +29,7 @@ class ViewMetadata:
     version_log: RawEntries[VersionLogEntry] = field(default_factory=lambda: RawEntries(VERSION_LOG, ()))
     properties: Mapping[str, str] = field(default_factory=dict)
     format_version: int = VIEW_FORMAT_VERSION
-    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # unknown top-level keys, kept for the next writer
+    unknown: Mapping[str, msgspec.Raw] = field(default_factory=dict)  # unknown top-level keys, which are kept when the metadata is written
 
     def __post_init__(self) -> None:
         if not isinstance(self.schemas, RawEntries):
@@ -43,7 +43,7 @@ class ViewMetadata:
         """Return the current version.
 
         Raises:
-            MetadataFormatError: It does not exist.
+            MetadataFormatError: The version does not exist.
         """
         version = self.versions.get(self.current_version_id)
         if version is None:
@@ -64,7 +64,7 @@ class ViewMetadata:
 
 
 def view_problems(view: ViewMetadata) -> Iterator[Problem]:
-    """Yield the rules that the metadata violates; decodes every version."""
+    """Yield the violations of rules in the metadata. Every version is decoded for this."""
     if view.versions.position(view.current_version_id) is None:
         yield Problem(where="$.current-version-id", what=f"there is no version {view.current_version_id} in versions")
     for position, version in enumerate(view.versions):
@@ -78,6 +78,6 @@ def view_problems(view: ViewMetadata) -> Iterator[Problem]:
 
 
 def dialect_problems(version: ViewVersion, where: str) -> Iterator[Problem]:
-    """Yield each dialect with more than one SQL representation in a version. Spec: View spec, SQL representation."""
+    """Yield a problem for each dialect with more than one SQL representation in a version. Spec: View spec, SQL representation."""
     for dialect in sorted({dialect for dialect in version.dialects if version.dialects.count(dialect) > 1}):
         yield Problem(where=f"{where}.representations", what=f"has several SQL representations in dialect {dialect}")

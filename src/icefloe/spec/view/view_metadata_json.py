@@ -1,4 +1,4 @@
-"""Reading and writing of a view's metadata file. Every problem of a file is listed with its JSON path. The bytes are passed in; no file is opened.
+"""Parsing and serialization of a view's metadata file. Every problem of a file is reported with its JSON path. No file is opened here.
 
 Spec: View spec, View Metadata; View spec, Overview; View spec, Appendix A.
 """
@@ -31,14 +31,14 @@ _KNOWN = frozenset(key.name for key in _KEYS)
 
 
 def read_view_metadata(content: bytes, path: str) -> ViewMetadata:
-    """Return the metadata in a file's bytes.
+    """Parse the bytes of a view's metadata file.
 
     Args:
         content: The bytes, compressed with gzip or not.
         path: Location of the file, for messages.
 
     Raises:
-        MetadataFormatError: The bytes are damaged (with the byte offset) or violate the format (every problem with its JSON path).
+        MetadataFormatError: The bytes are damaged or violate the format. The message has the byte offset, or every problem with its JSON path.
         UnsupportedFormatVersionError: The format version is not 1.
     """
     text = inflate(content, path)
@@ -66,13 +66,13 @@ def read_view_metadata(content: bytes, path: str) -> ViewMetadata:
 
 
 def write_view_metadata(view: ViewMetadata, *, gzip: bool = False) -> bytes:
-    """Return the metadata file's bytes. Entries that were read and not changed are written with their original bytes."""
+    """Return the bytes of the metadata file. Unchanged list entries that were read from a file are written with their original bytes."""
     text = msgspec.json.encode(view_to_json(view))
     return deflate(text) if gzip else text
 
 
 def view_to_json(view: ViewMetadata) -> dict[str, Any]:
-    """Return the metadata file's top level, in Java's order; entries of its lists are `msgspec.Raw`.
+    """Return the top level of the metadata file, in Java's order. The entries of its lists are `msgspec.Raw`.
 
     Spec: View spec, View Metadata.
     """

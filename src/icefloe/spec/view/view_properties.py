@@ -1,6 +1,6 @@
-"""The properties of views that Icefloe uses; others are kept unchanged. `spec/metadata/property_kinds.py` defines `Property`.
+"""The properties of views that Icefloe uses. Other properties are kept unchanged. `spec/metadata/property_kinds.py` defines `Property`.
 
-Spec: View spec, View Metadata (`properties`). The names are those of the view properties in the format's documentation.
+Spec: View spec, View Metadata (`properties`). The names are from the documentation of view properties.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ VERSION_HISTORY_NUM_ENTRIES = number("version.history.num-entries", 10, 1, "vers
 REPLACE_DROP_DIALECT_ALLOWED = flag(
     "replace.drop-dialect.allowed", "Whether a new version may lack a SQL dialect that the current one has.", default=False
 )
-# The name of the table property, with another default.
+# The table property with the same name has a different default.
 VIEW_METADATA_CODEC = choice(
     "write.metadata.compression-codec", "gzip", "none", "gzip", meaning="Compression of the view's metadata files."
 )
@@ -25,7 +25,7 @@ def check_view_properties(properties: Mapping[str, str]) -> None:
     """Check the value of every property that Icefloe uses.
 
     Raises:
-        InvalidPropertyError: Each invalid property is listed.
+        InvalidPropertyError: Values are invalid. Each invalid property is listed.
     """
     problems: list[Problem] = []
     for view_property in ALL:

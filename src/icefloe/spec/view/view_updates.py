@@ -1,7 +1,7 @@
-"""Changes of a view's metadata: the updates of one commit, applied in order, the rules that relate them, and the first metadata of a view.
+"""Changes of a view's metadata: the updates of a commit, their application in order with the rules between them, and the first metadata of a view.
 
-The JSON of updates and of the requirement is that of a REST catalog's commit. Updates that tables have too are the values of tables
-(`spec/metadata/table_updates.py`, `layout_updates.py`), applied to a view.
+The JSON of updates and of the requirement is the JSON of commits in the REST catalog. Updates that also exist for tables use the same classes
+(`spec/metadata/table_updates.py`, `layout_updates.py`).
 Spec: REST catalog, ViewUpdate, ViewRequirement; View spec, Versions; View spec, Version log.
 """
 
@@ -23,10 +23,10 @@ from icefloe.spec.view.view_version import VersionLogEntry, ViewVersion, view_ve
 
 @dataclass(frozen=True, slots=True)
 class AddViewVersion:
-    """The addition of a version.
+    """Adds a version.
 
-    It gets the next id unless its id is higher than every existing one. A version with the same definition as an existing one is not added again.
-    A `schema_id` of -1 is the schema that the same commit added last.
+    It gets the next id, unless its own id is higher than every existing id. It is not added if a version with the same definition exists. A `schema_id` of -1
+    is the schema that the same commit added last.
     """
 
     version: ViewVersion
@@ -34,7 +34,7 @@ class AddViewVersion:
 
 @dataclass(frozen=True, slots=True)
 class SetCurrentViewVersion:
-    """The choice of the current version; -1 is the version that the same commit added last."""
+    """Sets the current version. -1 is the version that the same commit added last."""
 
     version_id: int
 
@@ -46,7 +46,7 @@ ViewUpdate = (
 
 @dataclass(frozen=True, slots=True)
 class AssertViewUUID:
-    """The requirement that the view is still the same one."""
+    """The requirement that the view exists and still has this UUID."""
 
     uuid: str
 
@@ -54,7 +54,7 @@ class AssertViewUUID:
         """Check the requirement.
 
         Raises:
-            CommitConflictError: The view is another one, or was dropped.
+            CommitConflictError: The view has a different UUID, or was dropped.
         """
         if view is None:
             raise CommitConflictError(
@@ -76,7 +76,7 @@ class AssertViewUUID:
 def new_view_metadata(
     *, view_uuid: str, location: str, schema: Schema, version: ViewVersion, properties: Mapping[str, str] | None = None
 ) -> ViewMetadata:
-    """Return the first metadata of a view: one schema and one version, which is the current one from its own timestamp on.
+    """Return the first metadata of a view, with one schema and one version. The version log has the version's own timestamp.
 
     Args:
         view_uuid: UUID of the view.
@@ -86,7 +86,7 @@ def new_view_metadata(
         properties: Properties of the view.
 
     Raises:
-        InvalidInputError: The version has no representation, or several SQL representations of a dialect.
+        InvalidInputError: The version has no representation, or it has several SQL representations of the same dialect.
         InvalidPropertyError: A property has an invalid value.
     """
     property_texts = dict(properties or {})
@@ -110,7 +110,7 @@ def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms
     """Apply every update of one commit in order.
 
     A change of the current version is added to the version log, with the timestamp of the version if it is new. The oldest versions beyond
-    `version.history.num-entries` are dropped, and the log up to them.
+    `version.history.num-entries` are removed, and the log up to the last entry of a removed version.
 
     Args:
         view: The base metadata.
@@ -118,7 +118,7 @@ def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms
         now_ms: The current time, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidInputError: An update cannot be applied, or the current version would lose a dialect of the previous one.
+        InvalidInputError: An update cannot be applied, or the new current version lacks a dialect of the previous version.
     """
     builder = _ViewMetadataBuilder(view)
     for update in updates:
@@ -135,11 +135,11 @@ def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms
 
 
 class _ViewMetadataBuilder:
-    """A view during the application of updates: its metadata so far, and the ids of what was added. JAVA: ViewMetadata.Builder."""
+    """The state during the application of updates: the changed metadata, and the ids that were added. JAVA: ViewMetadata.Builder."""
 
     def __init__(self, view: ViewMetadata) -> None:
         self.view = view
-        self.added: frozenset[int] = frozenset()  # ids of versions
+        self.added: frozenset[int] = frozenset()  # version ids
         self._last_schema_id: int | None = None
         self._last_version_id: int | None = None
 
@@ -187,7 +187,7 @@ class _ViewMetadataBuilder:
         if same is not None:
             self._last_version_id = same.version_id
             return
-        # Ids count up, because the newest versions by id are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
+        # Ids increase, because the versions with the highest ids are kept. JAVA: ViewMetadata.Builder.reuseOrCreateNewViewVersionId.
         version = replace(version, version_id=max(version.version_id, max(self.view.versions.ids()) + 1))
         self.view = replace(self.view, versions=self.view.versions.with_entries(version))
         self._last_version_id = version.version_id
@@ -204,13 +204,13 @@ class _ViewMetadataBuilder:
 
 
 def same_schema_of(view: ViewMetadata, schema: Schema) -> Schema | None:
-    """Return the schema of a view that has the same columns and identifier fields, whatever its id; None if there is none."""
+    """Return the schema of a view with the same columns and identifier fields, or None. Schema ids are ignored."""
     equal_fields = (existing for existing in view.schemas if existing.fields == schema.fields)
     return next((existing for existing in equal_fields if set(existing.identifier_field_ids) == set(schema.identifier_field_ids)), None)
 
 
 def new_schema_id(view: ViewMetadata) -> int:
-    """Return the id that the next schema of a view gets."""
+    """Return the id for the next schema of a view."""
     return max(view.schemas.ids(), default=-1) + 1
 
 
@@ -223,7 +223,7 @@ def _check_version(version: ViewVersion) -> None:
 
 
 def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
-    """Refuse a new version that engines of a dialect can no longer read. JAVA: ViewMetadata.Builder.checkIfDialectIsDropped."""
+    """Refuse a new version that lacks a dialect of the previous version. JAVA: ViewMetadata.Builder.checkIfDialectIsDropped."""
     lost = set(before.dialects) - set(changed.version().dialects)
     if lost and not view_properties.REPLACE_DROP_DIALECT_ALLOWED.read(changed.properties):
         raise InvalidInputError(
@@ -233,7 +233,10 @@ def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
 
 
 def _without_old_versions(view: ViewMetadata, keep: int) -> ViewMetadata:
-    """Return the view with its newest versions by id, including the current one; never fewer than `keep`."""
+    """Return the view without its oldest versions. The current version is kept, and the versions with the highest ids.
+
+    The number of kept versions is the view property, but at least `keep`.
+    """
     limit = max(keep, view_properties.VERSION_HISTORY_NUM_ENTRIES.read(view.properties))
     if len(view.versions) <= limit:
         return view
@@ -243,7 +246,7 @@ def _without_old_versions(view: ViewMetadata, keep: int) -> ViewMetadata:
 
 
 def _log_without(log: RawEntries[VersionLogEntry], dropped: frozenset[int]) -> RawEntries[VersionLogEntry]:
-    """Return the log after its last entry of a dropped version, so that it has no gap."""
+    """Return the log after the last entry of a removed version, so that the log has no gaps."""
     last = max((position for position, entry in enumerate(log) if entry.version_id in dropped), default=-1)
     return log.without_first(last + 1)
 
@@ -294,7 +297,7 @@ def view_update_from_json(value: object, path: str = "$") -> ViewUpdate:
 
     Raises:
         MetadataFormatError: Every problem is listed with its JSON path, starting with `path`.
-        UnsupportedFeatureError: The action is unknown for views; the known ones are listed.
+        UnsupportedFeatureError: The action is not supported for views. The supported actions are listed.
     """
     update: ViewUpdate = named_from_json(value, path, "action", VIEW_UPDATE_FORMS, "the view update")
     return update
@@ -309,6 +312,6 @@ def view_requirement_to_json(requirement: AssertViewUUID) -> dict[str, Any]:
 
 
 def view_requirement_from_json(value: object, path: str = "$") -> AssertViewUUID:
-    """Return the requirement that parsed JSON describes; raises as `view_update_from_json` does."""
+    """Return the requirement that parsed JSON describes. It raises the errors of `view_update_from_json`."""
     requirement: AssertViewUUID = named_from_json(value, path, "type", VIEW_REQUIREMENT_FORMS, "the view requirement")
     return requirement

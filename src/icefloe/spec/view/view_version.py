@@ -1,6 +1,6 @@
-"""`ViewVersion`: the definition of a view at one time, in one or several SQL dialects. Versions never change.
+"""`ViewVersion`: one version of a view's definition, in one or several SQL dialects. Versions never change.
 
-`view_metadata.py` has the current version.
+`view_metadata.py` has the current version of a view.
 Spec: View spec, Versions; View spec, Summary; View spec, Representations; View spec, SQL representation; View spec, Version log.
 """
 
@@ -36,7 +36,7 @@ class SQLViewRepresentation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownViewRepresentation:
-    """A representation of an unknown type, kept for other engines. `content` is the whole JSON object."""
+    """A representation of an unknown type, which is kept for other engines. `content` is the whole JSON object."""
 
     type: str
     content: Mapping[str, Any]
@@ -49,8 +49,8 @@ ViewRepresentation = SQLViewRepresentation | UnknownViewRepresentation
 class ViewVersion:
     """One version of a view.
 
-    `timestamp_ms` counts from 1970-01-01 UTC. Names in the SQL without a namespace are in `default_namespace` of `default_catalog`; None is the catalog of the
-    view.
+    `timestamp_ms` is the time of creation, in milliseconds since 1970-01-01 UTC. Names in the SQL without a namespace are in `default_namespace` of
+    `default_catalog`. If `default_catalog` is None, it is the catalog of the view.
     """
 
     version_id: int = 1
@@ -67,7 +67,7 @@ class ViewVersion:
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects of its SQL, in lower case, because their letter case is ignored."""
+        """The dialects of the SQL representations, in lower case because their letter case is ignored."""
         return tuple(sql.dialect.lower() for sql in self.representations if isinstance(sql, SQLViewRepresentation))
 
     def sql_for(self, dialect: str) -> str | None:
@@ -76,7 +76,7 @@ class ViewVersion:
         return next((query.sql for query in queries if query.dialect.lower() == dialect.lower()), None)
 
     def is_same_as(self, other: "ViewVersion") -> bool:
-        """Return True if both versions are equal except for id and timestamp."""
+        """Return True if the versions are equal, apart from id and timestamp."""
         return _definition(self) == _definition(other)
 
 
