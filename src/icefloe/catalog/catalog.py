@@ -412,7 +412,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             *identifiers: the tables' names.
 
         Returns:
-            The tables, in the order of the names. Raises as `load_table`.
+            The tables, in the order of the names. Raises the errors of `load_table`.
         """
         names = [self.resolve_name(identifier) for identifier in identifiers]
         return [self._table_at(stored) for stored in self.store.load_all(names)]

@@ -26,7 +26,7 @@ from icefloe.spec.values import from_bytes, physical_list
 
 
 def live_entries(base: TableMetadata, manifest: ManifestFile, read: Read, statistics: Collection[Statistic] = ()) -> Any:
-    """Return the entries of a manifest with a status other than DELETED, as a table of columns. Raises as `read_columns`."""
+    """Return the entries of a manifest with a status other than DELETED, as a table of columns. Raises the errors of `read_columns`."""
     partition_type = spec_partition_type(base, manifest.partition_spec_id)
     entries = read_columns(read(manifest.manifest_path), manifest, partition_type, statistics=statistics).entries
     return entries.filter(pc.not_equal(entries["status"], scalar_of(int(ManifestEntryStatus.DELETED), pa.int32())))

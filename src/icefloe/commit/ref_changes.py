@@ -205,12 +205,15 @@ def move_ref(base: TableMetadata, name: str, kind: str, snapshot_id: int, *other
 
 
 def replace_branch(base: TableMetadata, name: str, snapshot_id: int, *others: str) -> RefChange:
-    """Return the change that moves a branch to any snapshot, regardless of its history. Raises as `move_ref`."""
+    """Return the change that moves a branch to any snapshot, regardless of its history. Raises the errors of `move_ref`."""
     return move_ref(base, name, BRANCH, snapshot_id, *others)
 
 
 def fast_forward(base: TableMetadata, name: str, snapshot_id: int, *others: str) -> RefChange:
-    """Return the change that moves a branch to a descendant of its head. Raises as `move_ref`, and `InvalidInputError` if the snapshot is not a descendant."""
+    """Return the change that moves a branch to a descendant of its head.
+
+    Raises the errors of `move_ref`, and `InvalidInputError` if the snapshot is not a descendant.
+    """
     branch = base.refs.get(name)
     if branch is not None and branch.is_branch and not is_ancestor(base, branch.snapshot_id, of=snapshot_id):
         raise InvalidInputError(
@@ -225,7 +228,7 @@ def fast_forward(base: TableMetadata, name: str, snapshot_id: int, *others: str)
 def rollback(base: TableMetadata, name: str, snapshot_id: int) -> RefChange:
     """Return the change that moves a branch back to an ancestor of its head.
 
-    Raises as `move_ref`, and `InvalidInputError` if the snapshot is not an ancestor.
+    Raises the errors of `move_ref`, and `InvalidInputError` if the snapshot is not an ancestor.
     """
     head = ref_named(base, name, BRANCH).snapshot_id
     snapshot_named(base, snapshot_id)

@@ -70,7 +70,7 @@ def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: Str
 
 
 def selected_entries(content: bytes, manifest: ManifestFile, partition_type: StructType, selection: FileRowSelection) -> Any:
-    """Return the manifest entries that become rows, in the form of `read_columns`, with only the needed maps. Raises as `rows_of_manifest`."""
+    """Return the manifest entries that become rows, in the form of `read_columns`, with only the needed maps. Raises the errors of `rows_of_manifest`."""
     maps = _maps_of(selection.schema) | _maps_of(selection.filtered)
     columns = read_columns(content, manifest, partition_type, whole=True, only=maps)
     return _filter(columns.entries, selection)

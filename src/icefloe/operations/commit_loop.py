@@ -487,7 +487,7 @@ class _Commit:
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
-    """Commit an action to a table. After commits of other writers, retry as its `commit.retry.*` properties require. Raises as `commit_together`."""
+    """Commit an action to a table. After commits of other writers, retry as its `commit.retry.*` properties require. Raises the errors of `commit_together`."""
     return commit_together([TableChange(handle=handle, base=base, action=action)])[0]
 
 

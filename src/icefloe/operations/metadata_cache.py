@@ -117,7 +117,9 @@ class MetadataCache:
         return self.parse(io.read(location), location, version)
 
     def parse(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
-        """Return the metadata in a file's bytes, from the cache if possible. Callers cannot change the cached value. Raises as `read_table_metadata`.
+        """Return the metadata in a file's bytes, from the cache if possible. Callers cannot change the cached value.
+
+        Raises the errors of `read_table_metadata`.
 
         Args:
             content: The file's bytes.

@@ -264,7 +264,7 @@ def _folder_of(place: Place) -> Place:
 
 
 def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
-    """Return the metadata files of other tables whose current metadata file is in one of these folders. Raises as `read_metadata_at`."""
+    """Return the metadata files of other tables whose current metadata file is in one of these folders. Raises the errors of `read_metadata_at`."""
     places: set[Place] = set()
     for folder in folders:
         naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"

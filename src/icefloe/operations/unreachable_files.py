@@ -199,7 +199,7 @@ def _hashes(keys: Any) -> NDArray[np.int64]:
 
 
 def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
-    """Yield the location keys of files with a live entry in kept manifests, in groups. Raises as `find_unreachable`."""
+    """Yield the location keys of files with a live entry in kept manifests, in groups. Raises the errors of `find_unreachable`."""
     for group in _groups(manifests.to_pylist()):
         tables = list(side_by_side(lambda row: read_row(read, row), group))
         entries = pa.concat_tables([PATH_FIELDS.empty_table(), *tables])

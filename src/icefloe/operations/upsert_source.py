@@ -65,7 +65,7 @@ def arrow_source(
     updates: bool,
     join: Callable[[UpsertRequest], UpsertedRows],
 ) -> UpsertSource:
-    """Return Arrow rows as the source of an upsert. `join` is the function that joins them. Raises as `Engine.upsert`."""
+    """Return Arrow rows as the source of an upsert. `join` is the function that joins them. Raises the errors of `Engine.upsert`."""
     if updates:
         check_complete(arrow_names(list(rows.schema)), schema)
     table = cast_to_schema(rows, schema).combine_chunks()

@@ -36,7 +36,7 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 
 
 def scalar_of(value: Any, kind: Any) -> Any:
-    """Return one value as a scalar of an Arrow type. Raises as `array_of`."""
+    """Return one value as a scalar of an Arrow type. Raises the errors of `array_of`."""
     return array_of((value,), kind)[0]
 
 

@@ -32,11 +32,11 @@ class PathPrefix:
         return self.target + self._rest(path)
 
     def relative(self, path: str) -> str:
-        """Return a path without the prefix and the slash after it. Raises as `move`."""
+        """Return a path without the prefix and the slash after it. Raises the errors of `move`."""
         return self._rest(path).lstrip("/")
 
     def moved_column(self, paths: Any) -> Any:
-        """Return an Arrow array of paths with the prefix replaced; nulls stay null. Raises as `move`, for the first wrong path."""
+        """Return an Arrow array of paths with the prefix replaced; nulls stay null. Raises the errors of `move`, for the first wrong path."""
         below = pc.starts_with(paths, pattern=f"{self.source}/")
         certain = pc.invert(pc.match_substring_regex(pc.utf8_slice_codeunits(paths, start=len(self.source)), _UNCERTAIN))
         wrong = pc.fill_null(pc.invert(pc.and_(below, certain)), False)

@@ -140,7 +140,7 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
 
 
 def view_metadata_of(handle: ViewHandle, entry: TableLocation) -> LoadedView:
-    """Return the metadata of a store's entry; if the entry has only its location, read the file. Raises as `load_view_metadata`."""
+    """Return the metadata of a store's entry; if the entry has only its location, read the file. Raises the errors of `load_view_metadata`."""
     location = entry.metadata_location
     if isinstance(entry.metadata, ViewMetadata):
         return LoadedView(location=location, metadata=entry.metadata, previous_location=entry.previous_metadata_location)

@@ -39,7 +39,10 @@ class Expiry:
     _location: str = field(init=False, default="")  # the table's folder
 
     def prepare(self, start: MutationContext, state: ExpireState) -> None:
-        """Plan the expiry, and report what would be removed from the table as it was loaded. Raises as `Cleaner.plan` and `SnapshotExpiry.attempt`."""
+        """Plan the expiry, and report what would be removed from the table as it was loaded.
+
+        Raises the errors of `Cleaner.plan` and `SnapshotExpiry.attempt`.
+        """
         base, now_ms = start.metadata, max(self.handle.clock.now_ms(), start.metadata.last_updated_ms)
         attempt = self.action.attempt(base, number=0, now_ms=now_ms, read=start.read)
         kept = base if attempt is None else apply_updates(base, attempt.updates, now_ms)

@@ -79,7 +79,7 @@ class Cleaner:
         )
 
     def kept_from(self, plan: CleaningPlan, current: TableMetadata) -> CleaningPlan:
-        """Return the plan without the files that newer snapshots use. Raises as `plan`."""
+        """Return the plan without the files that newer snapshots use. Raises the errors of `plan`."""
         newer = [snapshot for snapshot in current.snapshots if snapshot.snapshot_id not in plan.kept_ids]
         if not newer or not len(plan.unreachable.files):
             return plan

@@ -122,7 +122,10 @@ def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files:
 
 
 def _drop(handle: TableHandle, allowed: tuple[str, ...]) -> tuple[LoadedMetadata, PurgeReport | None]:
-    """Drop the table's name. Return its metadata, and a report with its files if they had to be looked up before the drop. Raises as `purge_table`."""
+    """Drop the table's name. Return its metadata, and a report with its files if they had to be looked up before the drop.
+
+    Raises the errors of `purge_table`.
+    """
     for _ in range(TRIES):
         loaded = load_metadata(handle)
         check_files_may_be_deleted(loaded.metadata)

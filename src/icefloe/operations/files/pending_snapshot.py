@@ -84,7 +84,7 @@ class PendingSnapshot(PendingChange):
 
     @abstractmethod
     def _action(self) -> Action:
-        """Return the action to commit. Raises as `commit`."""
+        """Return the action to commit. Raises the errors of `commit`."""
 
     def _context(self) -> CommitContext:
         context = commit_context(self._start.handle, self._start.metadata, self._properties, self._branch)

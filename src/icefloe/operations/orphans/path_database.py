@@ -96,7 +96,7 @@ class PathDatabase(_Database):
         self.listed_files += len(paths)
 
     def add_referenced(self, locations: Iterable[str]) -> None:
-        """Add referenced files. Raises as `add_listed`."""
+        """Add referenced files. Raises the errors of `add_listed`."""
         self._insert(
             "INSERT INTO referenced VALUES (?, ?)", zip(*self._hashes_and_prefixes(locations, self._referenced_prefixes), strict=True)
         )

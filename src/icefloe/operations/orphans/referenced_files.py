@@ -62,7 +62,7 @@ class ReferencedFiles:
 
 
 def live_paths(io: FileIO, manifest: dict[str, Any]) -> Any:
-    """Return the locations of the live files of a manifest, given as a row of `MANIFEST_FIELDS`. Raises as `ReferencedFiles.batches`."""
+    """Return the locations of the live files of a manifest, given as a row of `MANIFEST_FIELDS`. Raises the errors of `ReferencedFiles.batches`."""
     entries = read_row(io.read, manifest)
     return entries.filter(pc.not_equal(entries["status"], int(ManifestEntryStatus.DELETED)))["file_path"]
 
@@ -183,7 +183,10 @@ def refusal(table_name: str, error: IcefloeError) -> IcefloeError:
 
 
 def added_since(io: FileIO, referenced: ReferencedFiles, newer: LoadedMetadata) -> Iterator[Any]:
-    """Yield the locations of files that newer metadata of the table needs in addition to `referenced`, as Arrow arrays. Raises as `referenced_files`."""
+    """Yield the locations of files that newer metadata of the table needs in addition to `referenced`, as Arrow arrays.
+
+    Raises the errors of `referenced_files`.
+    """
     snapshots = [snapshot for snapshot in newer.metadata.snapshots if snapshot.snapshot_id not in referenced.snapshot_ids]
     files = files_of_snapshots(snapshots, io.read, must=True)
     yield pa.array(paths_in_metadata(newer), pa.string())

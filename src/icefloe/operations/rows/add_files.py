@@ -173,7 +173,9 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
 def read_footers(
     engine: Engine, handle: TableHandle, base: TableMetadata, locations: Sequence[str], spec: PartitionSpec
 ) -> list[FileToAdd]:
-    """Read the footers of another writer's files, and return the files in the order of the locations. Raises as `FilesToAdd`, for the first wrong file.
+    """Read the footers of another writer's files, and return the files in the order of the locations.
+
+    Raises the errors of `FilesToAdd`, for the first wrong file.
 
     The columns of the files are checked against those of the table, which are found by its name mapping, or by their present names if it has none.
     """

@@ -37,7 +37,7 @@ class CopyOnWriteDelete:
         return [file.file_path for copy in self._copies.values() for file in copy.added]
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
-        """Make the missing copies, and return the change of the table's files. Raises as `rewrite_task`."""
+        """Make the missing copies, and return the change of the table's files. Raises the errors of `rewrite_task`."""
         self._keep({task_key(task) for task in tasks} if self._copied_under == base.current_schema_id else set())
         self._copied_under = base.current_schema_id
         missing = [task for task in tasks if task_key(task) not in self._copies]

@@ -62,13 +62,16 @@ class Removal:
     case_sensitive: bool
 
     def copies(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[RewrittenFile]:
-        """Copy files without the rows to delete. Each copy has the partition of its source. Raises as `rewrite_task`; no copy remains after an error."""
+        """Copy files without the rows to delete. Each copy has the partition of its source.
+
+        Raises the errors of `rewrite_task`; no copy remains after an error.
+        """
         target = write_target(self.handle, base)
         function = partial(rewrite_task, rows_of_files(base, target), self._bound_filter(base))
         return list(engine.map(function, tasks, f"rewrite {self.handle.table_name}", target=target))
 
     def positions(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[NDArray[np.int64]]:
-        """Return for each task, in order, the positions, ascending, of the live rows to delete in its file. Raises as `read_task`."""
+        """Return for each task, in order, the positions, ascending, of the live rows to delete in its file. Raises the errors of `read_task`."""
         name_mapping = NAME_MAPPING.read(base.properties)
         search = MatchingPositions(
             io=self.handle.io,

@@ -175,7 +175,7 @@ def upsert(
     inserts: bool,
     case_sensitive: bool,
 ) -> PreparedWrite:
-    """Prepare one snapshot in which the rows replace table rows with the same key, or are added. Raises as `upsert_keys` and `Engine.upsert`."""
+    """Prepare one snapshot in which the rows replace table rows with the same key, or are added. Raises the errors of `upsert_keys` and `Engine.upsert`."""
     if not updates and not inserts:
         raise InvalidInputError(
             "an upsert that neither updates nor inserts does nothing",
@@ -210,7 +210,7 @@ def add_files(
     *,
     check_duplicates: bool,
 ) -> PreparedWrite:
-    """Prepare one `append` snapshot of existing files. Raises as `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
+    """Prepare one `append` snapshot of existing files. Raises the errors of `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
     locations = locations_to_add(handle, file_paths)
     spec = spec_of_folders(locations, base.partition_specs, base.spec(), base.schema())
     check_known_transforms(spec)
@@ -231,7 +231,7 @@ def delete_keys(
     snapshot_properties: Mapping[str, str],
     branch: str | None,
 ) -> PreparedWrite:
-    """Prepare one snapshot of equality deletes by key columns, the table's identifier fields by default. Raises as `keys_of`."""
+    """Prepare one snapshot of equality deletes by key columns, the table's identifier fields by default. Raises the errors of `keys_of`."""
     context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)
     keys = keys_of(rows, base.schema(), key_columns, handle.table_name)
     action = DeleteKeys(handle, keys, context)

@@ -68,7 +68,7 @@ class Upsert:
     """
 
     def __init__(self, handle: TableHandle, engine: Engine, rows: Any, schema: Schema, rules: UpsertRules, context: CommitContext) -> None:
-        """Check the rows. Raises as `Engine.upsert`."""
+        """Check the rows. Raises the errors of `Engine.upsert`."""
         self._handle = handle
         self._engine = engine
         self._rows = rows

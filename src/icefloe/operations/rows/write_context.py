@@ -65,7 +65,7 @@ def commit_context(
     """Return the context of a new snapshot: its id, its branch or staging, its summary entries, and the folder of its metadata files.
 
     If `branch` is None, the parent of the snapshot is the head of main, and no branch is moved to the snapshot. `engine` is the engine that writes the rows,
-    which the summary names; if None, the running engine is named. Raises as `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
+    which the summary names; if None, the running engine is named. Raises the errors of `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
     """
     if branch is None:
         return replace(snapshot_context(handle, metadata, snapshot_properties, MAIN, engine=engine), stage_only=True)
@@ -88,7 +88,10 @@ def snapshot_context(
     makes_branch: bool = False,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """Return the context of a new snapshot on exactly this branch, never staged. With `makes_branch` a missing branch is created. Raises as `check_branch`."""
+    """Return the context of a new snapshot on exactly this branch, never staged. With `makes_branch` a missing branch is created.
+
+    Raises the errors of `check_branch`.
+    """
     if not makes_branch or branch in metadata.refs:
         check_branch(handle, metadata, branch)
     return CommitContext(

@@ -126,12 +126,12 @@ def raw_blocks(container: Container, start: int | None = None) -> Iterator[RawBl
 
 
 def count_records(container: Container) -> int:
-    """Return the sum of the record counts of all blocks. Raises as `raw_blocks`."""
+    """Return the sum of the record counts of all blocks. Raises the errors of `raw_blocks`."""
     return sum(block.count for block in raw_blocks(container))
 
 
 def read_block(container: Container, block: RawBlock) -> bytes:
-    """Return the uncompressed bytes of a block. Raises as `decompress`, and `AvroFormatError` if the count of the block is larger than its bytes."""
+    """Return the uncompressed bytes of a block. Raises the errors of `decompress`, and `AvroFormatError` if the count of the block is larger than its bytes."""
     data = decompress(container.codec, container.content[block.start : block.end], path=container.path, offset=block.offset)
     # A record has at least one byte. Without this check, reading a block with a damaged count could take very long.
     if block.count > len(data):

@@ -122,7 +122,10 @@ def run_steps(
 
 
 def run_whole(containers: Sequence[Container], steps: Steps) -> tuple[Batch, list[Any], list[int]]:
-    """Return the columns of files of one schema, and for each file its uncompressed blocks as one buffer and its number of records. Raises as `run_steps`."""
+    """Return the columns of files of one schema, and for each file its uncompressed blocks as one buffer and its number of records.
+
+    Raises the errors of `run_steps`.
+    """
     reader = _reader(steps, keeps=True)
     blocks, counts = [], []
     for container in containers:

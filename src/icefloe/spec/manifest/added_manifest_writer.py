@@ -90,7 +90,7 @@ def write_added_manifests(
 
 
 def _encode_files(files: list[DataFile], target: ManifestTarget, sequence_number: int | None, by_compiled: bool) -> Iterator[Records]:
-    """Encode the entries, some thousand at a time. Raises as `write_manifest` does."""
+    """Encode the entries, some thousand at a time. Raises the errors of `write_manifest`."""
     schema = parse_schema(header_of(target)[0].encode())
     for start in range(0, len(files), _FILES_AT_ONCE):
         batch = files[start : start + _FILES_AT_ONCE]

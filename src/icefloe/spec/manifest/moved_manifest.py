@@ -86,7 +86,7 @@ def moved_manifest_list(content: bytes, path: str, prefix: PathPrefix, lengths: 
 
 
 def moved_data_manifest(content: bytes, path: str, prefix: PathPrefix) -> bytes:
-    """Return a manifest of data files with their new paths. Raises as `moved_manifest_list`."""
+    """Return a manifest of data files with their new paths. Raises the errors of `moved_manifest_list`."""
     return spliced_file(
         content,
         path,

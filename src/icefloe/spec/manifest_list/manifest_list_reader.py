@@ -71,7 +71,7 @@ def read_manifest_summaries(content: bytes, path: str) -> list[ManifestSummary]:
 
 
 def has_row_ids(content: bytes, path: str) -> bool:
-    """Return True if every data manifest of a list has a first row id, as in version 3 snapshots. Raises as `read_manifest_summaries`."""
+    """Return True if every data manifest of a list has a first row id, as in version 3 snapshots. Raises the errors of `read_manifest_summaries`."""
     return all(map(has_required_row_id, read_manifest_summaries(content, path)))
 
 

@@ -24,7 +24,7 @@ _BEFORE, _BETWEEN, _AFTER, _EMPTY = (JsonText(text) for text in (b"[", b",", b"]
 
 
 def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> bytes:
-    """Return the bytes of the metadata file. Raises as `table_metadata_parts`."""
+    """Return the bytes of the metadata file. Raises the errors of `table_metadata_parts`."""
     return b"".join(table_metadata_parts(metadata, gzip=gzip))
 
 

@@ -229,7 +229,7 @@ def partition_path(spec: PartitionSpec, schema: Schema, values: Sequence[Any], o
 
 
 def partition_kinds(spec: PartitionSpec, schema: Schema, older_schemas: Iterable[Schema] = ()) -> list[IcebergType]:
-    """Return the types of a partition's values, in the order of the spec's fields. Raises as `partition_type`."""
+    """Return the types of a partition's values, in the order of the spec's fields. Raises the errors of `partition_type`."""
     return [field.field_type for field in partition_type(spec, schema, older_schemas).fields]
 
 
