@@ -1,8 +1,8 @@
-"""Rows of a planned scan as a Spark DataFrame, and the read strategies: which files Spark's own Parquet scan reads alike, and which it cannot read, and why.
+"""Rows of a planned scan as a DataFrame, and the read strategies: which files Spark's own Parquet scan can read together, which it cannot read, and why.
 
-The rows are the union of the file groups; `native_scan.py` reads with Spark's own scan, `python_scan.py` in Spark's tasks what that scan cannot read. Files
-with deletes are in groups of their own, so that other files cost nothing more. Footers are read only where it matters which columns a file has: for a column's
-default, a name mapping, or on Spark 4.0 a struct.
+The rows are the union of file groups. `native_scan.py` reads with Spark's own scan; `python_scan.py` reads all other files in Spark's tasks. Files with deletes
+have separate groups, so that other files are not read more slowly. Footers are read only if the strategy depends on the columns of a file: for column defaults,
+a name mapping, or on Spark 4.0 structs.
 Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
@@ -81,28 +81,30 @@ from icefloe.spec.types import (
 )
 
 LOG = logging.getLogger(__name__)
-# The types of key columns that Spark joins as the format compares them; not floats, as Spark takes -0.0 for 0.0, and not uuids, which it cannot read.
+# The types of key columns that Spark joins with the comparison of the format: without floats, as Spark treats -0.0 as 0.0, and without uuids, which it cannot
+# read.
 _JOINABLE = frozenset(
     [BooleanType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestamptzType, StringType, FixedType, BinaryType]
 )
 _Mask = NDArray[np.bool_]
-# Bytes of position delete files that the driver reads for Spark's own scan. Above that, Spark's tasks read them, through Python.
+# The bytes of position delete files up to which the driver reads them for Spark's own scan. If there are more, the files are read in Spark's tasks by Python.
 MOST_DELETE_BYTES = 256 * 1024 * 1024
-# The beginning of the reason why files of a store are not read natively; it holds for every table of the store, and is logged once for a session.
+# The beginning of the reason why files of a store are not read natively. It is the same for all tables of the store, and is logged once per session.
 NO_FILE_SYSTEM = "it has no file system for"
-# The reason where the files may be opened by the catalog's credentials or signatures alone: Spark's file system would send its own keys. It is logged once too.
+# The reason if files may only be accessed with the catalog's credentials or signatures: Spark's file system would send its own keys. It is also logged once.
 VENDED_ACCESS = "the catalog gives access to the files, by credentials or signatures that Spark's file systems do not have"
-# Returns the field ids in the files of tasks, in their order.
+# A function that returns the field ids in the files of tasks, in their order.
 ReadFields = Callable[[Sequence[FileScanTask]], list[StoredFields]]
-# Integers that Spark's own scan takes for signed ones where a file has unsigned ones of this width; our format of Parquet checks them (`SignedParquet.java`).
+# Integer types that Spark's own scan would read as signed although a file has unsigned ones of this width; our Parquet format checks them
+# (`SignedParquet.java`).
 _WIDTHS: Mapping[type, int] = {IntegerType: 32, LongType: 64}
 
 
 def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
-    """Return the rows of a scan as a DataFrame, like `planned_rows`, on a Spark that may not be probed yet; attaching a catalog probes it.
+    """Return the rows of a scan as `planned_rows` does, for a Spark that may not be probed yet; attaching a catalog also probes it.
 
     Raises:
-        EngineError: The session has no JVM at hand; or its Spark is too old, or newer than the proven versions and fails the version probe.
+        EngineError: The session has no JVM; or its Spark is too old, or is newer than the proven versions and fails the version probe.
     """
     probe_scans(spark)
     return planned_rows(spark, request)
@@ -113,19 +115,19 @@ def planned_rows(
 ) -> DataFrame:
     """Return the rows of a scan as a DataFrame: the union of its file groups.
 
-    The frame is lazy: no row is read before an action. Position delete files are read now.
+    The DataFrame is lazy: no data file is read before an action. Position delete files are read now.
 
     Args:
         spark: A classic session.
         request: The planned files, the columns and the filter.
-        kept: The estimated share of the rows that Spark's filters keep, for the sizes that its optimizer receives.
-        known: Deleted positions that earlier statements with the same right to read have loaded; None to keep none.
+        kept: The estimated share of the rows that Spark's filters keep, for the size estimates of its optimizer.
+        known: Cached deleted positions from earlier statements with the same right to read; None for no cache.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
         UnsupportedTypeError: This Spark has no type for a column.
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
-        EngineError: The session has no JVM at hand.
+        EngineError: The session has no JVM.
     """
     return _union(spark, request, *grouped_files(spark, request, kept, known))
 
@@ -137,9 +139,10 @@ def plan_of_rows(
     known: BoundedCache[Hashable, Any] | None = None,
     non_null: Set[int] = frozenset(),
 ) -> tuple[Any, int | None]:
-    """Return Spark's optimized logical plan of `planned_rows`, of which the columns with the ids `non_null` hold no null.
+    """Return Spark's optimized logical plan of `planned_rows`. Columns with the ids in `non_null` have no nulls.
 
-    Where one native scan without deletes by key has the rows, Spark planned nothing; the bytes of the deleted positions are returned too then, else None.
+    If a single native scan without equality deletes returns the rows, the plan is created without Spark's planner. Only then the second result is the size of
+    the deleted positions in bytes; otherwise it is None.
     """
     needed, groups, deletes = grouped_files(spark, request, kept, known)
     plan = (
@@ -162,9 +165,9 @@ def _union(
 def grouped_files(
     spark: SparkSession, request: ScanRequest, kept: float, known: BoundedCache[Hashable, Any] | None
 ) -> tuple[Schema, list[ScanFileGroup], Callable[[], DeleteLoader]]:
-    """Return the part of the table's schema that is read, the file groups, at least one, and the reader of delete files. Takes and raises as `planned_rows`."""
+    """Return the part of the table's schema that is read, one or more file groups, and the loader of delete files. See `planned_rows`."""
     if request.plan.files.num_rows:
-        check_locations(request.io, request.plan.files["file_path"])  # Hadoop connects to any host
+        check_locations(request.io, request.plan.files["file_path"])  # before that, because Hadoop connects to any host
     table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, table_columns, filter_field_ids(request.row_filter)))
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
@@ -213,7 +216,7 @@ def _rows(
 
 
 def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:
-    """Return why Spark's own scan can read no file of the plan; empty where it can."""
+    """Return the reason why Spark's own scan cannot read any file of the plan; empty if it can."""
     files = request.plan.files
     if not files.num_rows:
         return ""
@@ -244,21 +247,21 @@ def file_groups(
     loses_structs: bool = False,
     takes_unsigned: bool = False,
 ) -> Iterator[ScanFileGroup]:
-    """Yield the file groups of a plan; each file is in one of them.
+    """Divide the files of a plan into groups, and yield the groups.
 
     Args:
         request: The planned scan.
         needed: The part of the table's schema that is read.
-        deletes: Returns the reader of delete files; called where some apply.
-        read_fields: Reads the field ids of files, where it matters which columns a file has.
-        known: Deleted positions that were read before, to which those that are read now are added; None to keep none.
-        positions_reason: Why the session cannot leave out rows by their position in Spark's own scan; empty where it can.
-        loses_structs: Whether Spark's own scan reads a struct as null where a file lacks all of its fields that are read, as `loses_structs` returns.
-        takes_unsigned: Whether Spark's own scan takes unsigned integers for signed ones, as it does without our format of Parquet.
+        deletes: A function that returns the loader of delete files; it is called only if there are deletes.
+        read_fields: A function that returns the field ids of files; it is called only if the strategy depends on the columns of a file.
+        known: Cached deleted positions, to which newly read positions are added; None for no cache.
+        positions_reason: The reason why Spark's own scan cannot skip rows by position in this session; empty if it can.
+        loses_structs: Whether Spark's own scan reads a struct as null if a file lacks all of its requested fields; the result of the function `loses_structs`.
+        takes_unsigned: Whether Spark's own scan reads unsigned integers as signed, which it does without our Parquet format.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also for a data file that lacks a
-            required column without a default.
+        NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also if a data file lacks a required
+            column without a default.
     """
     delete_files = request.plan.delete_files
     if delete_files:
@@ -289,7 +292,7 @@ def file_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Strategy:
-    """What files must have in common to be read in one group."""
+    """The properties that files must have in common to be read in one group."""
 
     reason: str = ""
     constant_ids: frozenset[int] = frozenset()
@@ -300,7 +303,7 @@ class _Strategy:
 
 @dataclass(frozen=True, slots=True)
 class _EqualityKeys:
-    """The key columns of a plan's equality deletes by their ids, and for each set of ids why Spark's own scan cannot apply the deletes; empty where it can."""
+    """The key columns of a plan's equality deletes, by id; and for each set of ids why Spark's own scan cannot apply the deletes (empty if it can)."""
 
     fields: Mapping[frozenset[int], tuple[NestedField, ...]]
     reasons: Mapping[frozenset[int], str]
@@ -316,7 +319,7 @@ class _EqualityKeys:
 
 
 def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, reads_deleted: bool) -> str:
-    """Return why Spark's own scan cannot delete rows by these key columns; empty where it can."""
+    """Return the reason why Spark's own scan cannot delete rows by these key columns; empty if it can."""
     if reads_deleted:
         return "the query reads _deleted, and rows are deleted by equality"
     for field in fields:
@@ -329,7 +332,7 @@ def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, reads_delet
 
 
 def _too_many_positions(files: Iterable[DataFile]) -> str:
-    """Return why Spark's own scan can read no file with position deletes; empty where it can."""
+    """Return the reason why Spark's own scan cannot read any file with position deletes; empty if it can."""
     total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
     return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
 
@@ -337,13 +340,13 @@ def _too_many_positions(files: Iterable[DataFile]) -> str:
 def _split_by_deletes(
     part: PlannedFiles, constant_ids: frozenset[int], keys: _EqualityKeys, positions_reason: str
 ) -> Iterator[tuple[_Strategy, NDArray[np.int64]]]:
-    """Yield the indexes of a part's files by strategy.
+    """Divide the files of a part by strategy, and yield the indexes of the files with each strategy.
 
     Args:
         part: Files of one spec.
         constant_ids: The columns with one value per file.
         keys: The key columns of equality deletes.
-        positions_reason: Why Spark's own scan can read no file with position deletes; empty where it can.
+        positions_reason: The reason why Spark's own scan cannot read any file with position deletes; empty if it can.
     """
     has_positions, has_keys, reasons = _applied_deletes(part, keys)
     refused = [
@@ -373,10 +376,11 @@ def _with_equality_deletes(group: ScanFileGroup, strategy: _Strategy, keys: _Equ
 
 
 class _Columns:
-    """How columns that a file lacks affect the strategy by which it is read.
+    """Determines how the read strategy of a file depends on the columns that the file lacks.
 
-    Args of the constructor: `fields` are the columns that are read, with the keys of equality deletes; `needed` are those of the table; `lost_structs` are the
-    structs that are null to Spark's own scan where a file lacks all of their fields; with `takes_unsigned` it takes unsigned integers for signed ones.
+    Args of the constructor: `fields` are the columns that are read, including the keys of equality deletes; `needed` are the columns among them that the table
+    still has; `lost_structs` are the structs that Spark's own scan reads as null if a file lacks all of their fields; `takes_unsigned` is true if that scan
+    reads unsigned integers as signed.
     """
 
     def __init__(
@@ -391,13 +395,13 @@ class _Columns:
     ) -> None:
         top_fields = tuple({field.field_id: field for field in fields}.values())
         self._top_defaults = {field.field_id: field for field in top_fields if field.initial_default is not None}
-        # Fields inside structs, with the column they are in.
+        # Fields inside structs, with the top-level column that contains each.
         self._inner_defaults = [
             (top, field) for top in top_fields for _, field in walk((top,)) if field is not top and field.initial_default is not None
         ]
         self._needed = needed
         self._lost_structs = lost_structs
-        # The width of the integers at a path that must be signed, by field id.
+        # The width of the integers that must be signed, by field id.
         self._signed = {
             field.field_id: (".".join(path), _WIDTHS[type(field.field_type)])
             for path, field in walk(top_fields)
@@ -410,7 +414,7 @@ class _Columns:
         """Check that a file with these field ids has every required column without a default.
 
         Raises:
-            DataFileFormatError: It lacks one.
+            DataFileFormatError: The file lacks such a column.
         """
         missing = next(_required_beyond(self._needed.fields, ids | constant_ids), None) if ids is not None else None
         if missing is not None:
@@ -418,7 +422,7 @@ class _Columns:
             raise lacks_required(path, missing, "".join(f"{name}." for name in above))
 
     def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
-        """Return why Spark's own scan cannot read a file with these fields (empty where it can), and the missing columns that have a default."""
+        """Return the reason why Spark's own scan cannot read a file with these fields (empty if it can), and the columns with a default that the file lacks."""
         ids = stored.ids
         if ids is None:
             return "a file has no field ids", frozenset()
@@ -441,7 +445,7 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Struct:
-    """A struct that is read, at any depth: its path, its id, and the ids of the columns without inner ones that are read of it."""
+    """A struct that is read, at any depth: its path, its id, and the ids of the leaf columns that are read from it."""
 
     path: str
     field_id: int
@@ -449,15 +453,15 @@ class _Struct:
 
 
 def loses_structs(spark: SparkSession) -> bool:
-    """Return whether Spark's own scan reads a struct as null, and the list or map around it, where a file lacks all of its fields that are read.
+    """Return whether Spark's own scan reads a struct, and a list or map around it, as null if a file lacks all of the struct's requested fields.
 
-    Newer versions have a setting for it, which `READER_OPTIONS` of `native_scan.py` turns off.
+    Newer versions have a setting for this behaviour, which `READER_OPTIONS` in `native_scan.py` turns off.
     """
     return is_older(spark.version, "4.1")
 
 
 def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
-    """Return the structs that are read of which a file may lack all fields that are read, by the schemas that files were written with."""
+    """Return the structs of which a file may lack all requested fields, according to the schemas with which files were written."""
     structs = [
         _Struct(".".join(path), field.field_id, frozenset(leaf.field_id for _, leaf in walk((field,)) if not children(leaf.field_type)))
         for path, field in walk(needed.fields)
@@ -470,7 +474,7 @@ def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
 
 
 def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:
-    """Yield the required fields without a default whose ids are missing; of a missing struct, only the struct itself."""
+    """Yield the required fields without a default whose ids are missing; if a whole struct is missing, only the struct."""
     for field in fields:
         if field.field_id in ids or not in_struct:
             yield from _required_beyond(children(field.field_type), ids, in_struct=isinstance(field.field_type, StructType))
@@ -481,7 +485,7 @@ def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_s
 def _split_by_columns(
     part: PlannedFiles, strategy: _Strategy, columns: _Columns, read_fields: ReadFields
 ) -> Iterator[tuple[_Strategy, PlannedFiles]]:
-    """Yield the files of one strategy, split by the columns that they lack, where that matters."""
+    """Divide the files of a strategy by the columns that they lack, if that matters."""
     if strategy.reason or not columns.matter:
         yield strategy, part
         return
@@ -497,7 +501,7 @@ def _split_by_columns(
 
 
 def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:
-    """Return masks of the files to which position deletes and equality deletes apply, and of those that Spark's own scan cannot read, with reasons."""
+    """Return masks of the files with position deletes, with equality deletes, and of those that Spark's own scan cannot read, with the reasons."""
     nothing = np.zeros(len(part), np.bool_)
     if part.delete_offsets is None or part.delete_indices is None:
         return nothing, nothing, []
@@ -518,12 +522,12 @@ def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _M
 
 
 def _bytes(file: DataFile) -> int:
-    """Return the bytes that must be read of a delete file: those of its deletion vector, or the whole file."""
+    """Return the bytes of a delete file that must be read: those of its deletion vector, or the whole file."""
     return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes
 
 
 def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozenset[int]:
-    """Return the ids of the fields that have one value per file of a spec."""
+    """Return the ids of the fields that have one value per file in a spec."""
     top_fields = {field.field_id: field.field_type for field in fields if isinstance(field.field_type, PrimitiveType)}
     return frozenset(
         field.source_id
@@ -535,7 +539,7 @@ def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozens
 
 
 def _split_by_positions(group: ScanFileGroup, deletes: DeleteLoader, known: BoundedCache[Hashable, Any] | None) -> Iterator[ScanFileGroup]:
-    """Yield a group with its deleted positions; files without any, and files with positions that Spark's bitmaps cannot hold, are groups of their own."""
+    """Yield a group with its deleted positions loaded. Files without such positions, or with positions that do not fit in bitmaps, form other groups."""
     tasks = [task for part in group.parts for task in part.tasks()]
 
     def load() -> tuple[LoadedPositions, int]:

@@ -1,14 +1,15 @@
-"""The names that columns have while Spark's Parquet reader reads them, so that it never takes another column of a file for one by its name.
+"""The names of columns while Spark's Parquet reader reads them. They prevent the reader from confusing columns that have the same name.
 
-The reader finds columns and the fields of structs by id, but three of its steps use names of the file:
+The reader finds columns and struct fields by id, but three of its steps use the names in a file:
 
-- It evaluates filters on row groups by the path of a column. Where a file may have another column there (columns swapped their names, or a name was dropped and
-  used again), the wrong statistics would skip row groups that contain matching rows.
-- It chooses the type to decode a column to by its name in the file, and by its id only where no column of that name is read. In a struct whose field was
-  renamed and whose old name is another field's now, it would decode the values as that field's type.
-- Where it reads no field of a struct that a file has, it reads any one, to see which structs are null, and chooses that one's type by the name.
+- It evaluates filters on row groups by the path of a column. If a different column of the file has this path (because columns swapped names, or a name was
+  dropped and used again), the wrong statistics would skip row groups that contain matching rows.
+- It determines the type of a column by the column's name in the file, and by the id only if no column with that name is read. If a struct field was renamed and
+  a different field now has the old name, it would decode the values with the type of the latter.
+- If a file lacks all requested fields of a struct, it reads an arbitrary field to determine which structs are null, and determines its type by the name.
 
-A name that no file has turns all three off. The history of schemas shows which names are safe; where it has gaps, every column is renamed.
+If a column has a name that occurs in no file, all three steps are harmless. The history of schemas shows which names are safe; if it has gaps, all columns are
+renamed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,18 +32,18 @@ SPARK_METADATA = "_metadata"
 
 @dataclass(frozen=True, slots=True)
 class ReaderNames:
-    """Names for Spark's Parquet reader.
+    """Column names for Spark's Parquet reader.
 
     Attributes:
-        columns: The name of each top-level column, by its name in the table.
-        renamed_inside: The columns in which fields of structs have other names too, by id.
+        columns: The reader's name of each top-level column, by the name in the table.
+        renamed_inside: The top-level columns, by id, in which struct fields are renamed too.
     """
 
     columns: Mapping[str, str]
     renamed_inside: Mapping[int, NestedField]
 
     def of_struct(self, columns: Iterable[NestedField]) -> spark_types.StructType:
-        """Return the Spark struct of columns, with ids, as the reader sees them."""
+        """Return the Spark struct of columns, with ids, that the reader gets."""
         struct = schema_to_struct(Schema(*columns))
         for field in struct.fields:
             if field.metadata[FIELD_ID_KEY] in self.renamed_inside:
@@ -52,33 +53,33 @@ class ReaderNames:
         return struct
 
     def restore(self, rows: DataFrame) -> DataFrame:
-        """Return rows of the reader with the table's names inside their columns; the columns themselves keep the reader's names."""
+        """Rename the fields inside the columns of the reader's rows back to the table's names; the columns themselves keep the reader's names."""
         present = {name: field for field in self.renamed_inside.values() if (name := self.columns[field.name]) in rows.columns}
         if not present:
             return rows
-        # Spark casts structs by the positions of their fields, and structs of the same types at no cost.
+        # Spark casts structs by the positions of their fields, at no cost if the types are the same.
         nullable = {field.name: field.dataType for field in rows.schema.fields}
         return rows.withColumns({name: column_named(name).cast(_named_as(nullable[name], field)) for name, field in present.items()})
 
 
 def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> ReaderNames:
-    """Return the names of columns while Spark's Parquet reader sees them: their own names, or ones that no file has.
+    """Return the names of columns for Spark's Parquet reader: their own names if they are safe, otherwise names that occur in no file.
 
-    Columns with floats are renamed too: the upper bound of a row group ignores NaN, which Spark sorts above all numbers, and dictionaries and bloom filters
+    Columns with floats are always renamed: the upper bound of a row group ignores NaN, which Spark sorts above all numbers, and dictionaries and bloom filters
     distinguish -0.0 from 0.0, which are equal in Spark.
 
     Args:
         needed: The columns to read.
-        schemas: All schemas that files of the table may have been written with.
+        schemas: All schemas with which files of the table may have been written.
     """
     ids_by_path: dict[tuple[str, ...], set[int]] = {}
-    ids_inside: dict[tuple[int, str], set[int]] = {}  # of the fields that a struct had under a name, by the id of the struct
+    ids_inside: dict[tuple[int, str], set[int]] = {}  # the fields that a struct has had under a name, by the id of the struct
     for schema in (*schemas, needed):
         for path, field in walk(schema.fields):
-            # Without regard to case, as Spark matches by default.
+            # In lower case, because Spark ignores case by default.
             ids_by_path.setdefault(tuple(part.lower() for part in path), set()).add(field.field_id)
         for struct_id, field in _fields_of_structs(schema.fields):
-            for name in {field.name.lower(), avro_name(field.name).lower()}:  # Java writes the name that Avro allows
+            for name in {field.name.lower(), avro_name(field.name).lower()}:  # Java writes the name in the form that Avro allows
                 ids_inside.setdefault((struct_id, name), set()).add(field.field_id)
     reused = {struct_id for (struct_id, _), ids in ids_inside.items() if len(ids) > 1}
     complete = is_complete_history(schemas)
@@ -98,7 +99,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> ReaderNam
 
 
 def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, NestedField]]:
-    """Yield the fields of the structs inside columns, each with the id of its struct."""
+    """Yield the struct fields inside columns, each with the id of its struct."""
     for field in fields:
         inner = children(field.field_type)
         if isinstance(field.field_type, StructType):
@@ -107,7 +108,7 @@ def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, Nes
 
 
 def _with_other_names(kind: Any) -> Any:
-    """Return a Spark type whose structs' fields have names that no file has; their ids are in their metadata."""
+    """Return a Spark type in which struct fields have names that occur in no file; their ids are in the metadata."""
     if isinstance(kind, spark_types.StructType):
         return spark_types.StructType(
             [
@@ -125,7 +126,7 @@ def _with_other_names(kind: Any) -> Any:
 
 
 def _named_as(kind: Any, field: NestedField) -> Any:
-    """Return a Spark type with the names inside a column of the table: equal in all else, so that a cast to it changes no value."""
+    """Return a Spark type with the table's names inside a column. All else is equal, so that a cast to the type changes no value."""
     return _with_names(kind, schema_to_struct(Schema(field), field_ids=False).fields[0].dataType)
 
 

@@ -1,7 +1,8 @@
-"""`RuntimeFilteredScan`: a scan that leaves files out by the values that a join has while it runs, through any partition transform (dynamic filters).
+"""`RuntimeFilteredScan`: a scan that prunes files while a join runs, by the values that the join needs, for any partition transform (dynamic pruning).
 
-Spark's own file scan leaves files out by columns with one value a file. Where a join filters by the column of another transform, `bridge/java/SparkRule.java`
-plans a scan with Spark's connector instead (`bridge/java/PartitionedFiles.java`), which reads the files as Spark's own file scan does.
+Spark's own file scan can prune files only by columns that have one value per file. If a join filters by the source column of any other transform,
+`bridge/java/SparkRule.java` plans a scan of Spark's connector interface instead (`bridge/java/PartitionedFiles.java`), which reads files as Spark's own scan
+does.
 Spec: Partition Transforms; Scan Planning.
 """
 
@@ -30,14 +31,14 @@ from icefloe.spec.schema.schema import Schema
 
 
 def can_read_partitions(pushed: PushedScan) -> bool:
-    """Return whether a scan of Spark's connector can read the files of a pushed query: of a query of rows, whose tasks have Icefloe's classes."""
+    """Return whether a scan of the connector interface can read a pushed query: it must request rows, and tasks must have Icefloe's classes."""
     if pushed.query.get("operation") is not None or not {"aggregation", "limit"}.isdisjoint(pushed.query):
         return False
     return executors_have_classes(pushed.spark)
 
 
 def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
-    """Return the scan of a pushed query whose files Spark may filter at run time; None where every partition field that is read is a column of its files."""
+    """Return a scan of a pushed query whose files can be pruned at run time; None if Spark's own file scan can prune by all partition fields that are read."""
     if not can_read_partitions(pushed):
         return None
     scan = RuntimeFilteredScan(pushed)
@@ -45,26 +46,26 @@ def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
 
 
 class RuntimeFilteredScan(SparkScan):
-    """Spark's scan of the files of a table, some of which a join may leave out when it runs."""
+    """A scan of a table's files from which a join may prune files at run time."""
 
     @property
     def struct(self) -> Any:
-        """Return the columns that Spark reads."""
+        """The columns that Spark reads."""
         return self._struct
 
     @property
     def is_filtered_by_transforms(self) -> bool:
-        """Return whether a join can leave out files by a transform of a column that is read, not by the column alone."""
+        """Return whether a join can prune files by a transform of a column, and not only by a column itself."""
         return len(self.filter_attributes()) > len(super().filter_attributes())
 
     @property
     def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:
-        """Return the columns with the partition keys of the splits, and a function that returns their values for files: none."""
+        """Return the columns with the partition keys of splits, and a function that returns their values for files; here there are no keys."""
         return ()
 
     @connector_method
     def partitioned_files(self) -> Any:
-        """Return the scan of the files with the keys of their splits; None where Spark's reader cannot read all of them."""
+        """Return Java's scan of the files with the keys of their splits; None if Spark's reader cannot read all of them."""
         groups = self._groups
         if any(group.reason for group in groups):
             return None
@@ -85,7 +86,7 @@ class RuntimeFilteredScan(SparkScan):
 
     @connector_method
     def filter_attributes(self) -> list[str]:
-        """Return the columns of partition fields, by whose values in a join Spark prunes files."""
+        """Return the columns of partition fields. Spark prunes files by the values that a join has for these columns."""
         request = self.request
         fields = [field for part in request.plan.parts for field in request.specs[part.spec_id].fields]
         ids = {field.source_id for field in fields if not isinstance(field.transform, VoidTransform | UnknownTransform)}
@@ -93,7 +94,7 @@ class RuntimeFilteredScan(SparkScan):
 
     @connector_method
     def matching_files(self, predicates: list[Expression]) -> list[int]:
-        """Return the numbers of the files that may have rows with the values that a join has, in the order of the groups' files."""
+        """Return the numbers of the files, in the order of the groups' files, that may contain rows with the values in a join."""
         paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
         filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
         if None in filters:
@@ -104,14 +105,14 @@ class RuntimeFilteredScan(SparkScan):
 
     @cached_property
     def _columns_of_reader(self) -> dict[str, str]:
-        """The names of the columns by those that Spark's reader has for them."""
+        """The table's column names, by their names in Spark's reader."""
         request = self.request
         names = names_for_the_reader(self._needed_and_groups[0], request.schemas).columns
         return {reader_name: name for name, reader_name in names.items()}
 
 
 def _of_column(predicate: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return a test of a column of Spark's reader as one of the table's column; None for any other."""
+    """Convert a predicate on a column of Spark's reader to one on the table's column; return None for any other predicate."""
     reference, *values = predicate.get("children") or [{}]
     if reference.get("kind") != "reference" or len(reference["parts"]) != 1 or reference["parts"][0] not in columns:
         return None

@@ -1,9 +1,10 @@
-"""What scans of a table compute from immutable files only, kept for later references and statements: `ScanCache` of a catalog, `ScanPlans` of a loaded table.
+"""Caches of values that scans compute from immutable files, for later references and statements: `ScanCache` of a catalog, `ScanPlans` of a loaded table.
 
-Plans are made here too: this process reads the manifests, or the tasks of a Spark job, after which only files that may match come back to the driver.
+Scans are also planned here: either this process reads the manifests, or the tasks of a Spark job read them and return only files that may match to the driver.
 
-A value belongs to one state of a table, so another process's commit, ALTER or another table of the same name never meets it: the next statement loads another
-state. What a value depends on besides is in its key: the query that Spark pushed, with the settings of its session that Icefloe reads.
+A value belongs to one state of a table. After a commit or ALTER by any process, or for a different table with the same name, the next statement loads a
+different state, and does not use the value. All else on which a value depends is in its key: the query that Spark pushed, and the session settings that Icefloe
+reads.
 Spec: Scan Planning.
 """
 
@@ -30,25 +31,26 @@ from icefloe.spec.metadata.table_properties import WAP_ENABLED
 from icefloe.spec.ports import Parallel
 from icefloe.table.table import Table
 
-# Plans that a loaded table keeps: a statement that reads a table twice with different filters uses each in turn.
+# The number of plans that a loaded table keeps: a statement may read a table with two different filters, and use both plans in turn.
 _PLANS_OF_A_TABLE = 4
-# Bytes of the values that a catalog keeps for later statements in a session.
+# The maximum bytes of the values that a catalog keeps for later statements in a session.
 SHARED_BYTES = 2**26
-# What parts of a value count for: a delete file, which its index needs; a planned file in the JVM; and any value with its key.
+# The sizes at which parts of a value are counted: a delete file, with its entry in the index; a planned file in the JVM; and any value with its key.
 _BYTES_OF_A_DELETE_FILE = 2**10
 BYTES_OF_A_FILE_IN_THE_JVM = 2**10
 _BYTES_OF_A_VALUE = 2**10
-# Bytes of a character in a key: its literals are objects too.
+# The size at which a character of a key is counted, because its literals are objects too.
 _BYTES_OF_A_CHARACTER = 8
 T = TypeVar("T")
-# Bytes of manifests per processor of this machine above which a Spark job is faster.
+# The bytes of manifests for each processor of this machine above which a Spark job is faster.
 LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
 
 
 def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Parallel | None:
-    """Return the Spark job that reads the manifests of a scan; None if this process reads them, which is faster except for very many manifests.
+    """Return the Spark job that reads the manifests of a scan; None if this process reads them, which is faster unless there are very many.
 
-    In mode `auto` a job runs only where Spark has more processors than this machine, and these would have over `LOCAL_BYTES_PER_PROCESSOR` to read each.
+    In the mode `auto` there is a job only if Spark has more processors than this machine, and each processor of this machine would have to read more than
+    `LOCAL_BYTES_PER_PROCESSOR`.
     """
     if mode == "auto" and not _is_worth_a_job(spark, scan):
         return None
@@ -73,9 +75,9 @@ def _bytes_to_read(scan: DataScan, snapshot: Any) -> int:
 
 
 class ScanCache:
-    """Values of the scans of one catalog in one session, for later references and statements that read the same state of a table alike.
+    """Values of the scans of a catalog in a session, for later references and statements that read the same state of a table in the same way.
 
-    `deletes` has the deleted positions of data files, by files instead of a table's state.
+    `deletes` has the deleted positions of data files; its keys are files instead of table states.
     """
 
     def __init__(self) -> None:
@@ -87,19 +89,19 @@ class ScanCache:
         return self._values.get(key)
 
     def put(self, key: tuple[object, ...], value: Any, size: int) -> None:
-        """Keep a value of a number of bytes, unless it is larger with its key than all kept values may be."""
+        """Keep a value with its size in bytes, unless the value and its key are larger than the whole cache."""
         self._values.put(key, value, size + _BYTES_OF_A_CHARACTER * sum(len(part) for part in key if isinstance(part, str)))
 
 
 class ScanPlans:
-    """The plans of one loaded table, and other values of its scans.
+    """The plans of a loaded table, and other values of its scans.
 
-    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, and all of them need the same plan.
+    While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, all of which need the same plan.
 
     Args:
         spark: The session.
         table: The table.
-        shared: Values of other statements; None to share none.
+        shared: The cache that is shared with other statements; None for no sharing.
     """
 
     def __init__(self, spark: SparkSession, table: Table, shared: ScanCache | None = None) -> None:
@@ -107,37 +109,38 @@ class ScanPlans:
         self._plans: list[tuple[tuple[object, ...], ScanPlan]] = []
         metadata = table.metadata
         self._metadata = metadata
-        # A location may have a new file once its table was dropped; values also have the table's name, for messages and EXPLAIN.
+        # The location alone is not enough, because it may have a new file after its table was dropped. Values also contain the table's name, for messages and
+        # EXPLAIN.
         self._loaded = (metadata.table_uuid, table.metadata_location, metadata.last_updated_ms, table.full_name)
         self._has_geo_types = has_geo_types(spark, metadata.schema())
         self._shared = shared if metadata.table_uuid and table.metadata_location else None
 
     @property
     def _state(self) -> tuple[object, ...]:
-        """Return what all values depend on: the loaded table, the types of its columns in the session, and the branch that settings make reads use."""
+        """The part of every key: the loaded table, the types of its columns in the session, and the branch that session settings select."""
         return (*self._loaded, self._has_geo_types, branch_to_read(self._metadata) if WAP_ENABLED.read(self._metadata.properties) else None)
 
     @property
     def state(self) -> str | None:
-        """Return a text that differs between states of tables; None to share nothing with other statements."""
+        """Return a text that differs between table states; None if nothing is shared with other statements."""
         return None if self._shared is None else repr(self._state)
 
     @property
     def deletes(self) -> BoundedCache[Hashable, Any] | None:
-        """Return the deleted positions of other statements; None to share none."""
+        """Return the deleted positions of other statements; None if nothing is shared."""
         return None if self._shared is None else self._shared.deletes
 
     def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
-        """Return the plan of a scan, with the masks of files that the filter covers whole.
+        """Return the plan of a scan, with masks of the files in which all rows match the filter.
 
         Args:
             scan: The scan.
-            mode: Where manifests are read.
-            include_statistics: Whether the files carry the statistics of all columns.
-            enough_rows: See `plan_scan`; this process reads the manifests then.
+            mode: The planning mode: `auto`, `local` or `distributed`.
+            include_statistics: Whether the plan has the statistics of all columns.
+            enough_rows: See `plan_scan`. If set, this process reads the manifests.
         """
         appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
-        # Filters with the literals 1 and TRUE, or 0.0 and -0.0, are equal; their texts are not.
+        # The literals 1 and TRUE, or 0.0 and -0.0, make filters equal, but their texts differ.
         key = (
             *self._state,
             mode,
@@ -151,7 +154,7 @@ class ScanPlans:
             enough_rows,
         )
         for cached_key, plan in self._plans:
-            if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan has the first files too
+            if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan contains the first files too
                 return plan
         kept = None if self._shared is None else self._shared.get(key)
         plan = self._plan(scan, mode, include_statistics, enough_rows) if kept is None else kept
@@ -161,7 +164,7 @@ class ScanPlans:
         return plan
 
     def get_or_compute(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """Return a value of JSON that depends on the state of the table and on the key alone; it is computed where it is not kept."""
+        """Return a JSON value that depends only on the table state and the key. It is computed if it is not cached."""
         if self._shared is None:
             return compute()
         state_and_key = (*self._state, *key)
@@ -174,8 +177,8 @@ class ScanPlans:
     def _plan(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
         if enough_rows is not None:
             return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
-        # A local master has no more processors than this process.
-        # The warnings of a tolerant scan are this process's.
+        # With a local master, Spark has no more processors than this process.
+        # The warnings of a tolerant scan must be logged in this process.
         is_local = (
             scan.tolerant
             or scan.is_planned_by_server

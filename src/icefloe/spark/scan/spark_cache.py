@@ -1,7 +1,7 @@
-"""Rows that Spark caches: `recache` of a changed table, and frames that stay cached as long as an object of this process is in use.
+"""Spark's cached rows: `recache` after a table has changed, and DataFrames that stay cached as long as an object of this process is in use.
 
-The garbage collector may end that object during a call to the JVM; a second call on the same connection would break both. So such frames wait in a queue, and
-a thread unpersists them.
+The garbage collector may delete that object during a call to the JVM, and a second call on the same connection would break both calls. So such DataFrames are
+put into a queue, and a thread unpersists them.
 """
 
 import logging
@@ -43,11 +43,11 @@ def recache(spark: SparkSession, name: Sequence[str]) -> None:
         )
 
 
-_unused_frames: SimpleQueue[DataFrame] = SimpleQueue()  # its `put` is reentrant, as the garbage collector may call it during a `put`
+_unused_frames: SimpleQueue[DataFrame] = SimpleQueue()  # its `put` is reentrant, because the garbage collector may call it during a `put`
 
 
 def unpersist_with(owner: Any, frame: DataFrame) -> None:
-    """Unpersist a frame some time after the last reference to `owner` is gone."""
+    """Unpersist a DataFrame some time after the last reference to `owner` is gone."""
     _start_unpersist_thread()
     weakref.finalize(owner, _unused_frames.put, frame).atexit = False
 

@@ -1,10 +1,11 @@
-"""The replies of Python to Spark's scan builder, and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
+"""The Python side of Spark's scan builder and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
 
-`ReadableTable` and `ConnectorScan` are the base classes of what Spark SQL reads; those for metadata tables are in `spark/catalog`. `PushedScan` is the query
-that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs the query.
+`ReadableTable` and `ConnectorScan` are the base classes of all tables and scans in Spark SQL; the classes for metadata tables are in `spark/catalog`.
+`PushedScan` is the query that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs
+the query.
 
-Planning itself is `icefloe/scan`; the rows come from `read_strategy.py`; aggregates that metadata has exactly are in `aggregate_pushdown.py`. Spark
-evaluates every filter on the rows too, except those that are true of every row of the planned files. Spec: Scan Planning; Column Projection.
+`icefloe/scan` plans scans, `read_strategy.py` reads the rows, and `aggregate_pushdown.py` computes aggregates from metadata. Spark also evaluates every filter
+on the rows, except filters that are true for every row of the planned files. Spec: Scan Planning; Column Projection.
 """
 
 import json
@@ -66,7 +67,7 @@ from icefloe.spec.types import MapType as IcebergMap
 
 
 class ScanSource(ConnectorObject, ABC):
-    """An object that Spark builds scans of; `bridge/java/SparkScanBuilder.java` collects what Spark pushes down."""
+    """An object of which Spark builds scans; `bridge/java/SparkScanBuilder.java` collects what Spark pushes down."""
 
     @connector_method
     def remaining_filters(self, query: ReadQuery) -> list[int]:
@@ -76,13 +77,13 @@ class ScanSource(ConnectorObject, ABC):
 
     @connector_method
     def aggregate_schema(self, query: ReadQuery) -> str | None:
-        """Return the schema of the aggregates in Spark's JSON, where metadata alone has their values; else None."""
+        """Return the schema of the aggregates in Spark's JSON if they can be computed from metadata only; otherwise None."""
         table, operation = self._read_table()
         return table.aggregate({**query, "operation": operation})
 
     @connector_method
     def build_scan(self, query: ReadQuery) -> PythonCallback:
-        """Return the scan of the pushed query.
+        """Return a scan for the pushed query.
 
         Raises:
             InvalidInputError: An option of the read seems misspelt.
@@ -100,7 +101,7 @@ class ScanSource(ConnectorObject, ABC):
 class ReadableTable(ScanSource):
     """A table that Spark can read.
 
-    Unless a subclass overrides `filters` and `aggregate`, pushed filters only prune, Spark evaluates them on every row too, and no aggregate is pushed
+    Unless a subclass overrides `filters` and `aggregate`, pushed filters only prune, Spark also evaluates them on every row, and aggregates are not pushed
     down.
     """
 
@@ -113,15 +114,15 @@ class ReadableTable(ScanSource):
         """Return the columns, in Spark's JSON."""
 
     def filters(self, query: PushedQuery) -> list[bool]:
-        """Return for each pushed predicate whether it is true of every row of the planned files, so that Spark need not evaluate it."""
+        """Return for each pushed predicate whether it is true for every row of the planned files, so that Spark need not evaluate it."""
         return [False for _ in query["filters"]]
 
     def aggregate(self, _: PushedQuery) -> str | None:
-        """Return the schema of the aggregates in Spark's JSON, where metadata alone has their values; else None."""
+        """Return the schema of the aggregates in Spark's JSON if they can be computed from metadata only; otherwise None."""
         return None
 
     def metadata_fields(self) -> Sequence[NestedField]:
-        """Return the metadata columns: a query may name them, and `*` does not select them."""
+        """Return the metadata columns: a query may use them, but `*` does not include them."""
         return ()
 
     @abstractmethod
@@ -129,7 +130,7 @@ class ReadableTable(ScanSource):
         """Return the scan of a pushed query."""
 
     def check_read(self, query: ReadQuery) -> None:
-        """Warn of settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt."""
+        """Warn about settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt."""
         warn_of_settings(self._spark, query["settings"])
         warn_of_read_options(self._spark, query["options"])
         check_read_options(query["options"])
@@ -138,7 +139,7 @@ class ReadableTable(ScanSource):
         """Return the struct to read, in Spark's JSON.
 
         Args:
-            required: The columns that Spark needs, without nested fields that it does not need; None for all columns.
+            required: The columns that Spark needs, without unneeded nested fields; None for all columns.
         """
         if required is None or self.prunes_nested:
             return required or self.schema_json()
@@ -153,7 +154,7 @@ class ReadableTable(ScanSource):
 
 @dataclass(frozen=True, kw_only=True)
 class PushedScan:
-    """The query that Spark pushed to a scan of a table."""
+    """A query that Spark pushed to a scan of a table."""
 
     spark: SparkSession
     selected: TableSelection
@@ -162,12 +163,12 @@ class PushedScan:
 
     @cached_property
     def key(self) -> tuple[str, str]:
-        """Return texts of the selection and the query, which, with the state of the table, determine what a scan computes."""
+        """Return texts of the selection and the query. With the state of the table, they determine all that a scan computes."""
         return self.selected.text(), json.dumps(self.query)
 
     @cached_property
     def scan(self) -> DataScan:
-        """Return the scan of the selected snapshot by the table schema that Spark has, with the filters that have an Iceberg expression."""
+        """Return the scan of the selected snapshot with the schema that Spark has read, and the filters that have an Iceberg expression."""
         if not self.filters:
             return self._unfiltered_scan
         return self._unfiltered_scan.filter(all_of([expression for expression in self._expressions if expression is not None]))
@@ -177,18 +178,18 @@ class PushedScan:
         selection = with_options(self.selected, self.query["options"])
         scan = replace(selection.scan(), tolerant=is_tolerant(self.query))
         if self.query.get("operation") is not None or LAST_UPDATED_SEQUENCE_NUMBER.name in self.query.get("schema", ""):
-            scan = scan.planned_here()  # these need the sequence numbers of files, which a server does not send
-        # Spark has read the columns of the table before it passes on options.
+            scan = scan.planned_here()  # these options need the sequence numbers of files, which a server does not send
+        # Spark has read the columns of the table before it passes options.
         return scan if selection is self.selected else replace(scan, by_table_schema=True)
 
     @cached_property
     def filters(self) -> Sequence[Mapping[str, Any]]:
-        """Return the pushed predicates, as JSON of Spark's expressions."""
+        """The pushed predicates, as JSON of Spark's expressions."""
         return self.query.get("filters") or ()
 
     @cached_property
     def _expressions(self) -> list[BooleanExpression | None]:
-        """The Iceberg expression of each pushed predicate; None where there is none."""
+        """The Iceberg expression for each pushed predicate; None if there is no such expression."""
         zone = self.query.get("zone")
         return to_expressions(self.filters, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
 
@@ -196,16 +197,16 @@ class PushedScan:
         """Return the planned files.
 
         Args:
-            include_statistics: Whether the files carry the statistics of all columns, not only of those in the filter.
+            include_statistics: Whether the plan has the statistics of all columns, and not only of those in the filter.
         """
         mode = planning_mode(self.query, self.selected.table.metadata.properties)
         plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
         return prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
 
     def first_files(self, limit: int) -> ScanPlan:
-        """Return the plan of the first files that have so many rows. Spark pushes a limit only if it evaluates no filter on the rows.
+        """Return a plan of the first files that contain at least `limit` rows. Spark pushes a limit only if it evaluates no filter on the rows.
 
-        Without filters, which need the whole plan, only the manifests of these files are read.
+        Without filters, only the manifests of these files are read; filters need the whole plan.
         """
         if self.filters:
             return self.plan().first_files(limit)
@@ -213,7 +214,7 @@ class PushedScan:
         return self.plans.plan(self.scan, mode, enough_rows=limit).first_files(limit)
 
     def filters_true_of_all_rows(self) -> list[bool]:
-        """Return for each filter whether it is true of every row that is read, so that Spark need not evaluate it.
+        """Return for each filter whether it is true for every row that is read, so that Spark need not evaluate it.
 
         Always False for the scan of a row-level operation.
         """
@@ -228,12 +229,12 @@ class PushedScan:
         schema = self._unfiltered_scan.schema()
         if not any("`" in path[-1] for path, _ in walk(schema.fields) if len(path) > 1):
             return are_true
-        # Where a filter on a field of a struct is not left to Spark, it fails if another field there has a backtick in its name (seen on 4.3).
+        # A filter on a struct field that Spark does not evaluate fails if another field of the struct has a backtick in its name (seen on 4.3).
         are_tested = (() if expression is None else predicates(bind(expression, schema)) for expression in self._expressions)
         return [is_true and all(len(test.path) == 1 for test in tests) for is_true, tests in zip(are_true, are_tested, strict=True)]
 
     def non_null_columns(self) -> frozenset[int]:
-        """Return the ids of the columns that a filter requires and that hold no null in the planned files, so that Spark evaluates no such filter."""
+        """Return the ids of columns that filters require to be not null and that have no nulls in the planned files: Spark need not test this."""
         if self.query.get("operation") is not None:
             return frozenset()
         filters = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
@@ -243,10 +244,10 @@ class PushedScan:
         return frozenset(test.field.field_id for bound in tests for test in predicates(bound) if len(test.path) == 1)
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
-        """Return the struct of the aggregates, and for each the column that its value belongs to (None for a count) with the value.
+        """Return the struct of the aggregates, and for each aggregate the column to which its value belongs (None for a count), and the value.
 
         Raises:
-            AggregateNotPushed: Metadata does not have the exact value of one.
+            AggregateNotPushed: Metadata does not have the exact value of an aggregate.
         """
         if self.query.get("operation") is not None or not pushes_aggregates(self.query):
             raise AggregateNotPushed
@@ -263,7 +264,7 @@ class PushedScan:
         return struct, list(zip(columns, values, strict=True))
 
     def aggregate_schema(self) -> str | None:
-        """Return the struct of the aggregates in Spark's JSON; None where metadata does not have their values."""
+        """Return the struct of the aggregates in Spark's JSON; None if metadata does not have their values."""
         try:
             return self.aggregates()[0].json()
         except AggregateNotPushed:
@@ -271,7 +272,7 @@ class PushedScan:
 
 
 class ConnectorScan(ConnectorObject):
-    """Spark's scan. A subclass adds `rows`: Spark's optimized logical plan of the rows, with the columns of `readSchema` in their order."""
+    """Spark's scan. A subclass adds `rows`: Spark's optimized logical plan of the rows, with the columns of `readSchema` in order."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.SupportsReportStatistics", "read.SupportsRuntimeV2Filtering")
 
@@ -279,7 +280,7 @@ class ConnectorScan(ConnectorObject):
         self._schema: str = query["schema"]
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the schema of the rows."""
+        """Return the constant results of Spark's methods: the schema of the rows."""
         return {"readSchema": self._schema}
 
     @property
@@ -290,16 +291,16 @@ class ConnectorScan(ConnectorObject):
     def filter_attributes(self) -> list[str]:
         """Return the columns with one value per file.
 
-        Spark's own scan, which replaces this one, prunes files by the values that a join finds in these columns.
+        Spark's own scan, which replaces this scan, prunes files by the values that a join has for these columns.
         """
         return []
 
 
 class SparkScan(ConnectorScan):
-    """Spark's scan of a table's rows. It plans when Spark receives it, or, in a row-level operation, when Spark first needs the size or the rows.
+    """Spark's scan of a table's rows. It is planned when Spark gets it; in a row-level operation, when Spark first needs the size or the rows.
 
     Attributes:
-        row_level_scans: the table's scans whose filters limit the conflicts of a statement's commit; None where the table has none.
+        row_level_scans: a list of the table's scans whose filters limit the conflicts of a statement's commit; None if the table has no such list.
     """
 
     row_level_scans: list[PushedScan] | None = None
@@ -310,13 +311,13 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def note_merge_target(self) -> None:
-        """Note that a MERGE that only inserts reads its target by this scan; Spark builds it as that of a query."""
+        """Record that a MERGE that only inserts reads its target with this scan, because Spark builds the scan as for a query."""
         if self.row_level_scans is not None:
             self.row_level_scans.append(self._pushed)
 
     @cached_property
     def request(self) -> ScanRequest:
-        """Return the planned files and the columns to read. Spark filters the rows, so the request has no filter."""
+        """The planned files and the columns to read, without a filter, because Spark filters the rows."""
         scan, limit = self._pushed.scan, self._pushed.query.get("limit")
         plan = self._pushed.plan() if limit is None else self._pushed.first_files(limit)
         unfiltered = replace(scan, row_filter=AlwaysTrue(), limit=None)
@@ -331,15 +332,15 @@ class SparkScan(ConnectorScan):
 
     @property
     def _hides_deleted(self) -> bool:
-        """Return True if a row-level operation reads `_deleted`: a query gets deleted rows too then, but a statement must not write them again."""
+        """Return True if a row-level operation reads `_deleted`: a query then gets deleted rows too, but a statement must not write them again."""
         return self._pushed.query.get("operation") is not None and DELETED.field_id in self._projection
 
     def state(self) -> str | None:
-        """Return a text of the table's state, with which Java keeps this scan by its query; None where a statement has a scan of its own."""
+        """Return a text of the table's state, with which Java caches this scan by its query; None if a statement needs its own scan."""
         return None if self._pushed.query.get("operation") is not None else self._pushed.plans.state
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the schema of the rows, and, unless a statement may still narrow the scan, what Spark's optimizer requests of every scan."""
+        """Return the constant results: the schema; and if no statement can narrow the scan, the results that Spark's optimizer always requests."""
         pushed = self._pushed
         if pushed.query.get("operation") is not None:
             return super().constants()
@@ -351,7 +352,7 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def description(self) -> str:
-        """Return the table and its filter for Spark's plans."""
+        """Return the table and its filter, for Spark's plans."""
         planned = ", planned by the server" if self._pushed.scan.is_planned_by_server else ""
         return f"Icefloe {self._pushed.selected.table.full_name} [{self._pushed.scan.row_filter}]{planned}"
 
@@ -365,7 +366,7 @@ class SparkScan(ConnectorScan):
             session = session_for(pushed.spark, pushed.query, pushed.selected.table.metadata.properties)
             if not self._hides_deleted and not has_geo_type(self._struct):
                 plan, deleted_bytes = plan_of_rows(session, self.request, self._kept, pushed.plans.deletes, pushed.non_null_columns())
-                # A copy of the session has the settings of its moment, which the query does not name.
+                # A copy of the session has the settings at the time of the copy, which are not part of the query.
                 if deleted_bytes is not None and session is pushed.spark:
                     keep_in_jvm(session, plan, BYTES_OF_A_FILE_IN_THE_JVM * (1 + self.request.plan.files.num_rows) + deleted_bytes)
                 return plan
@@ -377,37 +378,37 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def narrow(self, predicates: list[Expression]) -> "SparkScan":
-        """Return a scan of the same columns with more filters, which prune files."""
+        """Return a scan of the same columns with additional filters, which prune files."""
         pushed = self._pushed
         return SparkScan(replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *predicates]}))
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
-        """Plan the scan, and return its numbers of rows and bytes, and what is known of its columns, for Spark's optimizer."""
+        """Plan the scan, and return its numbers of rows and bytes and the known statistics of its columns, for Spark's optimizer."""
         if "aggregation" in self._pushed.query:
             return statistics(1, self._width())
         request = self.request
         files = request.plan.files
         total = pc.sum(files["record_count"]).as_py() or 0
-        # An estimate: a position delete file may delete rows of other files too, and how many rows equality deletes delete is not known.
+        # An estimate: a position delete file may also delete rows of other files, and the number of rows that equality deletes delete is unknown.
         deleted = min(
             total, sum(file.record_count for file in request.plan.delete_files if file.content is not FileContent.EQUALITY_DELETES)
         )
         rows = total - deleted
         size = partial(stored_bytes, files, request.projection.fields, request.schema, deleted=deleted)
-        if self._pushed.query.get("uses_statistics"):  # Spark estimates itself what filters keep
+        if self._pushed.query.get("uses_statistics"):  # Spark itself estimates how many rows filters keep
             return statistics(rows, size(), self._column_statistics(rows))
-        # Live rows may remain where delete files have as many rows as the planned files, so none is reported only of a scan without files.
+        # The number 0 is reported only for a scan without files, because live rows may remain even if delete files have as many rows as the planned files.
         kept = max(min(1, total), int(rows * self._kept))
         result = statistics(kept, size(kept=self._kept))
-        if not self._estimates:  # without the key, a join of this scan has no estimated size
+        if not self._estimates:  # without this key, a join of this scan has no size estimate
             return result
         return result | {
             "uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, exact_distinct_values(self._pushed.scan))
         }
 
     def _plan_with_keys(self) -> ScanPlan:
-        """Return the plan, with all statistics where keys may be found by them that the plan does not have."""
+        """Return the plan, with all statistics if they may show keys that the plan does not show."""
         request = self.request
         if self._pushed.query.get("limit") is not None or not needs_bounds_of_keys(request.plan, request.projection):
             return request.plan
@@ -424,13 +425,14 @@ class SparkScan(ConnectorScan):
 
     @cached_property
     def _distinct(self) -> dict[int, int]:
-        """The numbers of distinct values that are known, by field id."""
+        """The known numbers of distinct values, by field id."""
         return distinct_values(self._pushed.scan)
 
     def _column_statistics(self, rows: int) -> dict[str, dict[str, Any]]:
         """Return the statistics of columns.
 
-        There are none for a limit, which needs no whole plan, nor where the session has turned them off: their values are most of a manifest.
+        They are empty for a query with a limit, which does not need the whole plan, and if the session has turned them off, because they are most of a
+        manifest.
         """
         pushed = self._pushed
         if pushed.query.get("limit") is not None or not reports_statistics(pushed.query):
@@ -440,18 +442,18 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def partitioned_files(self) -> Any:
-        """Return Java's scan of files by their partitions, for which `RuntimeFilteredScan` has one; None here."""
+        """Return Java's scan of files by partition. `RuntimeFilteredScan` overrides this; here the result is None."""
         return None
 
     @connector_method
     def filter_attributes(self) -> list[str]:
-        """Return the names of the columns that Spark may filter by at run time."""
+        """Return the names of the columns by which Spark may filter at run time."""
         if "aggregation" in self._pushed.query:
             return []
         return constant_columns(self.request.plan, self._pushed.scan.metadata, self.request.projection)
 
     def _width(self) -> int:
-        """Return the bytes of a row as Spark estimates them from its types."""
+        """Return the bytes of a row that Spark estimates from its types."""
         struct = self._pushed.spark._jsparkSession.parseDataType(self._schema)
         return int(struct.defaultSize()) + 8
 
@@ -462,10 +464,10 @@ def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
 
 
 def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
-    """Describe metadata columns in the form of Spark's connector.
+    """Return the descriptions of metadata columns for Spark's connector interface.
 
-    None has metadata in JSON, which Spark would parse for every reference to a table: by its defaults the columns that a row-level operation requires, which
-    are the identity of rows, are preserved for updated rows.
+    The descriptions have no metadata JSON, which Spark would parse for every reference to a table. By Spark's defaults, the columns that a row-level operation
+    requires, which identify rows, are preserved for updated rows.
     """
     return [
         {
@@ -482,9 +484,9 @@ def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, A
     """Return the statistics of a scan for Spark's optimizer.
 
     Args:
-        rows: The number of rows; None where it is not known.
-        size: Bytes that the rows take in files.
-        columns: The fields of Spark's `ColumnStatistics` that are known, by column name.
+        rows: The number of rows; None if unknown.
+        size: The bytes of the rows in files.
+        columns: The known fields of Spark's `ColumnStatistics`, by column name.
     """
     return {"numRows": rows, "sizeInBytes": size, "columnStats": columns or {}}
 
@@ -494,7 +496,7 @@ def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:
 
     Args:
         scan: The scan.
-        read_struct: The columns in Spark's order, without the nested fields that it does not need; metadata columns by their names.
+        read_struct: The columns in Spark's order, without unneeded nested fields; metadata columns are recognized by name.
     """
     schema, partition = scan.schema(), table_partition_type(scan.metadata)
     metadata = {**METADATA_COLUMNS, PARTITION_NAME: partition_column(partition)}
@@ -527,7 +529,7 @@ def _cut_fields(fields: Sequence[NestedField], read_struct: SparkStruct) -> list
 
 
 def constant_columns(plan: ScanPlan, metadata: TableMetadata, columns: Schema) -> list[str]:
-    """Return the names of the columns that have one value in each planned file, by its partition."""
+    """Return the names of the columns that have a single value in each planned file, because of its partition."""
     constant_ids: set[int] | None = None
     for part in plan.parts:
         fields = metadata.spec_by_id(part.spec_id).fields

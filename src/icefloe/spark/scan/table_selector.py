@@ -1,6 +1,6 @@
-"""`TableSelection`: the state of a table that is read, or one of its metadata tables.
+"""`TableSelection`: the selected state of a table, or one of its metadata tables.
 
-It is chosen by the name in SQL, a time-travel clause or options of a read. A table whose name looks like a selector takes precedence over the selector.
+The name in SQL, a time travel clause or options of a read select it. If an existing table has a name that looks like a selector, the name means this table.
 """
 
 import re
@@ -18,16 +18,16 @@ from icefloe.table.table import Table
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SELECTOR = re.compile(r"(?P<kind>branch|tag|snapshot_id|at_timestamp)_(?P<value>.+)", re.IGNORECASE)
 
-# Options of a read that choose a range of snapshots.
+# Options of a read that select a range of snapshots.
 RANGE_OPTIONS = ("start-snapshot-id", "end-snapshot-id", "start-timestamp", "end-timestamp")
 SELECTING_OPTIONS = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "tag", "as-of-timestamp": "as_of_ms"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSelection:
-    """A table and the state of it that is read or written; without any choice, its current snapshot.
+    """A table, and its state that is read or written; by default its current snapshot.
 
-    `metadata_table` is a name in `METADATA_TABLES`. `appended_after` is the id of a snapshot: only rows appended after it are read.
+    `metadata_table` is a name in `METADATA_TABLES`. If `appended_after`, the id of a snapshot, is set, only rows that were appended after it are read.
     """
 
     table: Table
@@ -45,7 +45,7 @@ class TableSelection:
 
     @property
     def is_part(self) -> bool:
-        """Return whether the selection is anything but the table's current state."""
+        """Return whether the selection is not simply the table's current state."""
         return self.is_past or self.branch is not None or self.metadata_table is not None
 
     @property
@@ -67,8 +67,8 @@ class TableSelection:
         return scan if self.appended_after is None else scan.appended_after(self.appended_after)
 
     def text(self) -> str:
-        """Return a text that differs between selections of one table."""
-        # The quotes of names keep a branch `None` apart from no branch, and a `/` in a name from the end of it.
+        """Return a text that is different for each selection of a table."""
+        # Names are quoted to distinguish a branch `None` from no branch, and a `/` in a name from the separator.
         return repr((self.branch, self.tag, self.snapshot_id, self.as_of_ms, self.metadata_table, self.appended_after))
 
 
@@ -77,10 +77,10 @@ def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
 
     Args:
         catalog: The catalog.
-        name: The namespace and the table's name; perhaps with a selector or a metadata table behind it: `db.t.branch_b.files`.
+        name: The namespace and the table's name, optionally followed by a selector and a metadata table: `db.t.branch_b.files`.
 
     Raises:
-        NoSuchTableError: There is no such table; the name may be that of a view.
+        NoSuchTableError: The table does not exist; the name may be a view.
         NoSuchSnapshotError: The table exists, but not the branch, tag, snapshot or time.
     """
     parts = tuple(name)
@@ -98,7 +98,7 @@ def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
 
 
 def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | None:
-    """Resolve a name whose last part is a selector or a metadata table; the latter may have a selector before it."""
+    """Resolve a name whose last part is a selector or a metadata table; before a metadata table there may be a selector."""
     last = parts[-1]
     selector = _SELECTOR.fullmatch(last)
     is_metadata = last.lower() in METADATA_TABLES
@@ -121,21 +121,21 @@ def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | N
         return None
     else:
         selection = replace(base, snapshot_id=int(value)) if kind == "snapshot_id" else replace(base, as_of_ms=int(value))
-    selection.scan().snapshot()  # raises here, where the selector is named
+    selection.scan().snapshot()  # raises the error here, where the selector is known
     return selection
 
 
 def at_version(selected: TableSelection, version: str) -> TableSelection:
-    """Apply `VERSION AS OF`: a snapshot's id, or the name of a branch or tag. An id wins over a name.
+    """Apply `VERSION AS OF` with the id of a snapshot, or the name of a branch or tag. If both are possible, the id takes precedence.
 
     Raises:
-        NoSuchSnapshotError: There is no such snapshot, branch or tag.
-        InvalidInputError: The name has a selector too.
+        NoSuchSnapshotError: No snapshot, branch or tag matches.
+        InvalidInputError: The table's name already has a selector.
     """
     _check_bare(selected, "VERSION AS OF")
     refs = selected.table.refs()
     snapshot_id = int(version) if _WHOLE_NUMBER.fullmatch(version) else None
-    # Spark passes the number 7 and the text '7' alike. JAVA: TimeTravel.AsOfVersion takes both for a snapshot's id.
+    # Spark does not distinguish the number 7 from the text '7'. JAVA: TimeTravel.AsOfVersion treats both as the id of a snapshot.
     if snapshot_id is not None and (version not in refs or selected.table.metadata.snapshot_by_id(snapshot_id) is not None):
         selection = replace(selected, snapshot_id=snapshot_id)
     elif version in refs and refs[version].is_branch:
@@ -154,8 +154,8 @@ def at_timestamp(selected: TableSelection, micros: int) -> TableSelection:
         micros: Microseconds since 1970-01-01 UTC.
 
     Raises:
-        NoSuchSnapshotError: The table has no snapshot of that time.
-        InvalidInputError: The name has a selector too.
+        NoSuchSnapshotError: The table had no snapshot at that time.
+        InvalidInputError: The table's name already has a selector.
     """
     _check_bare(selected, "TIMESTAMP AS OF")
     selection = replace(selected, as_of_ms=micros // 1000)
@@ -174,12 +174,13 @@ def with_options(selected: TableSelection, options: Mapping[str, str], *, takes_
     """Apply the options of a read: `snapshot-id`, `branch`, `tag`, `as-of-timestamp`, and a range of snapshots.
 
     Args:
-        selected: What the name and a time-travel clause select.
-        options: Options of the read.
-        takes_range: Whether the caller applies the options of a range itself.
+        selected: The selection by the name and a time travel clause.
+        options: The options of the read.
+        takes_range: Whether the caller itself applies the options that select a range.
 
     Raises:
-        InvalidInputError: The options select more than one snapshot, or one where the name or clause does; a value is not a number; or the range is not valid.
+        InvalidInputError: The options select several snapshots, or a snapshot although the name or clause already selects one; a value is not a number; or the
+            range is not valid.
     """
     if not takes_range:
         selected = _with_range(selected, options)
@@ -203,10 +204,10 @@ def with_options(selected: TableSelection, options: Mapping[str, str], *, takes_
 
 
 def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSelection:
-    """Return the selection of the rows appended after `start-snapshot-id` up to `end-snapshot-id`; unchanged without such options.
+    """Return the selection of the rows that were appended after `start-snapshot-id` up to `end-snapshot-id`; unchanged without these options.
 
     Raises:
-        InvalidInputError: The start is missing, the range is of times or of a metadata table, or another snapshot is selected too.
+        InvalidInputError: The start is missing, the range is of times or of a metadata table, or a snapshot is selected too.
     """
     values = {key.lower(): value for key, value in options.items() if key.lower() in RANGE_OPTIONS}
     if not values:
@@ -255,13 +256,13 @@ def _snapshot_id(name: str, text: str) -> int:
 
 
 def timestamp_ms(time: int | str | datetime) -> int:
-    """Return a time as milliseconds since 1970-01-01 UTC.
+    """Convert a time to milliseconds since 1970-01-01 UTC.
 
     Args:
-        time: Milliseconds, as a number or text; or a time with its zone, as a `datetime` or ISO 8601 text.
+        time: Milliseconds, as a number or text; or a time with a zone, as a `datetime` or ISO 8601 text.
 
     Raises:
-        InvalidInputError: The text is neither, or the time has no zone.
+        InvalidInputError: The text is not a number or a time, or the time has no zone.
     """
     if isinstance(time, str) and time.strip().lstrip("-").isdigit():
         return int(time)

@@ -1,6 +1,6 @@
-"""Version probes: what an unproven version of Spark must read correctly, on a small table with known rows, before Icefloe reads anything else with it.
+"""Version probes: an unproven version of Spark must correctly read a small table with known rows before Icefloe reads anything else with it.
 
-Which versions are proven is `spark/runtime/spark_versions.py`; the probe of SQL statements is `spark/sql_probe.py`.
+`spark/runtime/spark_versions.py` lists the proven versions; `spark/sql_probe.py` probes SQL statements.
 """
 
 import logging
@@ -22,14 +22,14 @@ from icefloe.spark.runtime.spark_versions import WITHOUT_JAVA_CLASSES, check_ver
 from icefloe.version import __version__
 
 LOG = logging.getLogger(__name__)
-_PROBED = "_icefloe_probed"  # on the gateway: the probes that have run in this JVM, or are running
+_PROBED = "_icefloe_probed"  # attribute of the gateway: the probes that have run, or are running, in this JVM
 
-# Runs statements in a folder of its own and yields what is wrong.
+# A probe: it runs statements in a folder of its own, and yields the problems.
 Probe = Callable[[Path], Iterator[Problem]]
 
 
 def probe_scans(spark: SparkSession) -> None:
-    """Read partitions, a renamed column and deleted rows by Spark's own scan once on a version that is not proven, and compare them with the known rows.
+    """On an unproven version, read partitions, a renamed column and deleted rows once with Spark's own scan, and compare them with the known rows.
 
     Raises:
         EngineError: A row is missing or wrong, or the scan failed.
@@ -38,7 +38,7 @@ def probe_scans(spark: SparkSession) -> None:
 
 
 def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
-    """Run a probe once on a version that is not proven, unless it passed earlier, in this process or another.
+    """On an unproven version, run a probe once, unless it has passed before, in this process or another.
 
     Raises:
         EngineError: The probe found a problem, or the version is too old.
@@ -50,13 +50,13 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
         probed.add(what)
         return
     check_version(spark.version)
-    probed.add(what)  # before it has passed, as the probe calls this function itself
+    probed.add(what)  # before the probe has passed, because the probe itself calls this function
     unproven = f"Spark {spark.version} is not a version that Icefloe is proven on, which are {proven_text()}"
     if not str(spark.sparkContext.master).startswith("local"):
         LOG.warning("%s; %s were not probed, as executors on other machines do not see this one's files", unproven, what)
         return
     folder = class_folder(gateway_of(spark), spark.version)
-    passed = folder.with_name(f"{folder.name}-{what}-passed-{__version__}")  # beside the folder, which holds the sealed files alone
+    passed = folder.with_name(f"{folder.name}-{what}-passed-{__version__}")  # beside the folder, which contains only the sealed files
     if not passed.is_file():
         with tempfile.TemporaryDirectory(prefix="icefloe-probe-", ignore_cleanup_errors=True) as folder_of_probe:
             problems = list(probe(Path(folder_of_probe)))
@@ -72,7 +72,7 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
 
 
 def compare_rows(where: str, action: Callable[[], Sequence[Any]], expected: Sequence[tuple[Any, ...]] | None) -> Iterator[Problem]:
-    """Yield the problem with an action's rows, if there is one; with `expected` None any rows are right."""
+    """Run an action, and yield the problem with its rows, if there is one. If `expected` is None, all rows are accepted."""
     try:
         rows = [tuple(row) for row in action()]
     except (IcefloeError, PySparkException, Py4JError, TypeError) as error:
@@ -83,7 +83,7 @@ def compare_rows(where: str, action: Callable[[], Sequence[Any]], expected: Sequ
 
 
 def probe_catalog(folder: Path) -> SqlCatalog:
-    """Return a new catalog in the folder, with the namespace `db`."""
+    """Return a new catalog in the folder, with a namespace `db`."""
     catalog = SqlCatalog("probe", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     catalog.create_namespace("db")
     return catalog

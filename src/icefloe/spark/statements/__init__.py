@@ -1,1 +1,1 @@
-"""SQL statements that Spark does not parse, or parses and cannot run on the catalog of another vendor: parsers and what they run."""
+"""SQL statements that Spark does not parse, or cannot run on the catalogs of others: their parsers, and the functions that run them."""

@@ -1,6 +1,6 @@
 """ALTER TABLE statements of Iceberg's SQL extensions: partition fields, write order, identifier fields, branches and tags.
 
-Spark does not parse them; `statement_parser.py` receives their text. ALTER TABLE statements that Spark parses are `catalog/alter_table.py`.
+Spark does not parse them; `statement_parser.py` receives their text. `catalog/alter_table.py` runs ALTER TABLE statements that Spark parses.
 Spec: Partition Evolution; Sorting; Identifier Field IDs; Snapshot References.
 """
 
@@ -17,7 +17,7 @@ from icefloe.spec.sql_tokens import Tokens
 from icefloe.table.table import Table
 from icefloe.table.transaction import Transaction
 
-# Adds the change to a transaction; the flag is True if names of columns and partition fields are case-sensitive.
+# A function that adds the change to a transaction. The flag is True if names of columns and partition fields are case-sensitive.
 Change = Callable[[Transaction, bool], None]
 _MS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 _DISTRIBUTION = "write.distribution-mode"
@@ -26,11 +26,11 @@ _WRITE_CLAUSES = "DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY or UNORDERED wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterStatement:
-    """A statement that changes a table.
+    """A parsed statement that changes a table.
 
     Attributes:
-        name: the table's name as written, by its parts.
-        change: what it changes.
+        name: the table's name in the statement, as its parts.
+        change: a function that adds the change to a transaction.
     """
 
     name: tuple[str, ...]
@@ -47,7 +47,7 @@ class AlterStatement:
             No rows.
 
         Raises:
-            IcefloeError: what the table's methods raise.
+            IcefloeError: the errors of the table's methods.
         """
         with table.transaction() as tx:
             self.change(tx, case_sensitive)
@@ -55,7 +55,7 @@ class AlterStatement:
 
 
 def alter_statement(text: str) -> AlterStatement | None:
-    """Parse one of these statements; return None if the first words are of another. Raises `StatementSyntaxError` for an error after them."""
+    """Parse one of these statements. Return None if the first words belong to a different statement. Raises `StatementSyntaxError` for a later error."""
     tokens = Tokens(text)
     if not tokens.take("ALTER", "TABLE") or tokens.at_end:
         return None
@@ -106,7 +106,7 @@ def _replace_field(tokens: Tokens) -> Change:
 
 
 def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> str:
-    """Return the name of a partition field by transform and column. A name alone is a field's name first, with exact case before any case."""
+    """Return the name of a partition field, given by transform and column. A plain name is looked up among field names, with exact case before any case."""
     metadata = tx.table_metadata
     fields = metadata.spec().fields
     if call.transform == "identity":
@@ -124,7 +124,7 @@ def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> s
     return matching[0]
 
 
-# ---- how rows are written ----
+# ---- write order and distribution ----
 
 
 def _write(tokens: Tokens) -> Change:
@@ -143,7 +143,7 @@ def _write(tokens: Tokens) -> Change:
             raise tokens.syntax_error(f"{_WRITE_CLAUSES}, each at most once")
     if order is None and not by_partition:
         raise tokens.syntax_error(_WRITE_CLAUSES)
-    # ORDERED BY alone distributes rows by range; with DISTRIBUTED BY PARTITION, by partition. LOCALLY does not change the distribution.
+    # ORDERED BY alone distributes rows by range; with DISTRIBUTED BY PARTITION, by partition. LOCALLY keeps the distribution.
     mode, keys = order or ("", ())
     return lambda tx, case_sensitive: _set_order(tx, case_sensitive, keys, "hash" if by_partition else mode)
 
@@ -197,7 +197,7 @@ def _set_identifier_fields(tx: Transaction, case_sensitive: bool, names: tuple[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefOptions:
-    """The options of CREATE and REPLACE BRANCH or TAG; None for those that the statement does not have."""
+    """The options of CREATE and REPLACE BRANCH or TAG; None for options that are not in the statement."""
 
     name: str
     is_branch: bool

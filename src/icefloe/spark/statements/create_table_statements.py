@@ -1,6 +1,6 @@
-"""CREATE TABLE statements that Icefloe runs: `LIKE` of Iceberg tables; and tables of Spark's session catalog with the name of an Iceberg table.
+"""CREATE TABLE statements that Icefloe runs: LIKE of Iceberg tables; and tables of Spark's session catalog with the name of an Iceberg table.
 
-Some versions of Spark do not parse LIKE with a name of three parts. Spark runs all other CREATE TABLE statements.
+Some versions of Spark do not parse LIKE with names of three parts. Spark runs all other CREATE TABLE statements.
 """
 
 from pyspark.sql import SparkSession
@@ -14,7 +14,7 @@ from icefloe.table.table import Table
 
 
 def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -> ViewStatement | None:
-    """Parse a CREATE TABLE; return None if Spark runs it or refuses it. Raises `StatementSyntaxError`.
+    """Parse a CREATE TABLE statement. Return None if Spark runs or refuses it. Raises `StatementSyntaxError`.
 
     Args:
         spark: the session.
@@ -28,7 +28,7 @@ def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -
 
 
 def _rename(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
-    """Return a statement that refuses a new name for a table of Spark, if an Iceberg table in the session catalog has that name."""
+    """If a rename would give a Spark table the name of an Iceberg table in the session catalog, return a statement that refuses it."""
     name = tokens.dotted_name()
     if not tokens.take("RENAME", "TO") or is_temporary(spark, name):
         return None
@@ -39,7 +39,7 @@ def _rename(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _create_table(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
-    """Return a CREATE TABLE LIKE of an Iceberg table, which copies the definition without rows; or the refusal of a name that is taken."""
+    """Parse CREATE TABLE LIKE of an Iceberg table, which copies the definition without rows; or return a refusal if the name is taken."""
     if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     name = tokens.dotted_name()
     if not tokens.take("LIKE"):
@@ -49,7 +49,7 @@ def _create_table(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
     if target is None:
         return None
     if target[0].is_session_catalog and (source is None or not source[0].catalog.table_exists(source[1])):
-        return None  # both are tables of Spark's session catalog
+        return None  # both tables belong to Spark's session catalog
     if source is None:
         raise UnsupportedFeatureError(
             "CREATE TABLE LIKE takes its definition from a table of an attached catalog", next_step="name the columns"
@@ -83,7 +83,7 @@ def _create_table(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, if_not_exists: bool) -> ViewStatement | None:
-    """Return a refusal if a table of Spark would get the name of an Iceberg table, because every statement would find the Iceberg table."""
+    """Return a refusal if a Spark table would get the name of an Iceberg table, because then every statement would find the Iceberg table."""
     place = resolve_name(spark, name)
     if place is None or not place[0].is_session_catalog or len(place[1]) < 2 or not place[0].catalog.table_exists(place[1]):
         return None
@@ -102,7 +102,7 @@ def _source_of_like(place: Place, name: str) -> Table:
     try:
         return place[0].catalog.load_table(place[1])
     except NoSuchTableError as error:
-        # Another class of error: Spark's own for a missing table would name the table that is to be created.
+        # A different error class, because Spark's own error for a missing table would contain the name of the new table.
         raise InvalidInputError(
             f"there is no Iceberg table {name} to take the columns from", next_step="name a table, not a view or a metadata table"
         ) from error

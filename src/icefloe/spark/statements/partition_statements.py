@@ -1,6 +1,6 @@
-"""SHOW PARTITIONS: the partitions with files, one a row, as paths of partition folders: `day=2024-01-31/kind=a`.
+"""SHOW PARTITIONS: a row for each partition that has files, as the path of a partition folder: `day=2024-01-31/kind=a`.
 
-Spark parses the statement, but runs it by an interface for Hive's partitions, which cannot represent several partition specs.
+Spark parses the statement, but runs it with an interface for Hive partitions, which cannot represent several partition specs.
 Spec: Partitioning; Partition Evolution.
 """
 
@@ -25,7 +25,7 @@ _TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
 def partition_statement(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse SHOW PARTITIONS of a table of an attached catalog; return None for any other statement and table. Raises `StatementSyntaxError`."""
+    """Parse SHOW PARTITIONS of a table in an attached catalog. Return None for any other statement or table. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if not tokens.take("SHOW", "PARTITIONS"):
         return None
@@ -38,7 +38,7 @@ def partition_statement(spark: SparkSession, text: str) -> ViewStatement | None:
     try:
         selected = select(spark_catalog.catalog, name)
     except NoSuchTableError:
-        return None  # Spark reports that it does not exist
+        return None  # Spark reports that the table does not exist
     return ViewStatement(name=name, run=lambda: _partitions(selected, partition_filter), names=("partition",))
 
 
@@ -56,7 +56,7 @@ def _partition_filter(tokens: Tokens) -> PartitionFilter:
 
 
 def _value(tokens: Tokens) -> str | None:
-    """Read a partition value as text; decimals are written as string literals."""
+    """Parse a partition value and return it as text; decimals are written as string literals."""
     if tokens.take("NULL"):
         return None
     any(tokens.take(word) for word in _TYPES)
@@ -69,7 +69,7 @@ def _value(tokens: Tokens) -> str | None:
 
 
 def _partitions(selected: TableSelection, partition_filter: PartitionFilter) -> Rows:
-    """Return the partitions. Raises `InvalidInputError` if the table never was partitioned, or has no such field."""
+    """Return the partitions. Raises `InvalidInputError` if the table was never partitioned, or does not have a field in the filter."""
     table = selected.table
     fields = {field.name.lower(): field.name for spec in table.metadata.partition_specs for field in spec.fields}
     if not fields:

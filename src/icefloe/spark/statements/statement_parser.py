@@ -1,8 +1,7 @@
-"""`StatementParser`: the statements that Spark's parser passes on: those that it cannot parse, and those that it parses but cannot run on attached catalogs.
+"""`StatementParser`: the statements that Spark's parser passes on, because it cannot parse them, or parses them but cannot run them on attached catalogs.
 
-The Java side is `bridge/java/SparkParser.java`. The grammars are `alter_statements.py`, `view_statements.py`, `view_descriptions.py`,
-`create_table_statements.py` and `partition_statements.py`; SHOW FUNCTIONS IN and DESCRIBE FUNCTION, which Spark
-runs for its session catalog only, are here.
+The Java side is `bridge/java/SparkParser.java`. The grammars are in `alter_statements.py`, `view_statements.py`, `view_descriptions.py`,
+`create_table_statements.py` and `partition_statements.py`. SHOW FUNCTIONS IN and DESCRIBE FUNCTION, which Spark runs only for its session catalog, are here.
 """
 
 from fnmatch import fnmatchcase
@@ -25,12 +24,12 @@ from icefloe.spark.statements.view_descriptions import shown_view
 from icefloe.spark.statements.view_statements import ViewStatement, view_statement
 from icefloe.spec.sql_tokens import Tokens
 
-# Spark's plans of a MERGE WITH SCHEMA EVOLUTION, for versions of Spark that would run it without schema evolution.
+# Spark's plan classes of a MERGE WITH SCHEMA EVOLUTION, for versions of Spark that would run it without schema evolution.
 _EVOLVING = ("MergeIntoTable", "UnresolvedWith")
 
 
 def function_statement(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
+    """Parse SHOW FUNCTIONS IN or DESCRIBE FUNCTION. Return None for any other statement, or if the catalog is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if tokens.take("SHOW"):
         return _show(spark, tokens)
@@ -58,7 +57,7 @@ def _show(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Return True if a pattern of Spark matches: `*` is any text, `|` separates alternatives, case does not matter."""
+    """Return True if a name matches a pattern in Spark's syntax: `*` is any text, `|` separates alternatives, case is ignored."""
     return any(fnmatchcase(name, part.strip().lower()) for part in pattern.split("|"))
 
 
@@ -77,7 +76,7 @@ def _lines(catalog: str, function: Function) -> list[str]:
 
 
 class StatementParser(PythonCallback):
-    """The parser of one session."""
+    """The statement parser of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -87,13 +86,13 @@ class StatementParser(PythonCallback):
         """Parse a statement.
 
         Args:
-            request: `text`, the statement; `kind`, the class of the plan that Spark made of it, None if it made none.
+            request: `text` is the statement; `kind` is the class of the plan to which Spark parsed it, or None if Spark could not parse it.
 
         Returns:
-            True if Icefloe runs the statement, False if not; for a statement with rows, Spark's plan of them.
+            True if Icefloe runs the statement, False if it does not; for a statement that returns rows, Spark's plan of the rows.
 
         Raises:
-            StatementSyntaxError: a token is wrong.
+            StatementSyntaxError: the statement has a syntax error.
             UnsupportedFeatureError: this version of Spark cannot run it.
         """
         statement = self._parse(request)
@@ -104,7 +103,7 @@ class StatementParser(PythonCallback):
 
     @connector_method
     def run_statement(self, request: StatementMessage) -> None:
-        """Run a statement that `statement` accepted. Raises the errors of the catalog and the table."""
+        """Run a statement that the method `statement` has accepted. Raises the errors of the catalog and the table."""
         statement = self._parse(request)
         if statement is not None:
             statement.run()
@@ -117,7 +116,7 @@ class StatementParser(PythonCallback):
         if alter is None:
             statement = self._parsed_by_spark(request["text"], is_parsed=request.get("kind", "") is not None)
             if statement is not None:
-                request["table"] = list(statement.name)  # for Spark's own errors
+                request["table"] = list(statement.name)  # the name in Spark's own errors
                 request["is_of_view"] = statement.is_of_view
                 if statement.new_name is not None:
                     request["to"] = list(statement.new_name)
@@ -135,7 +134,7 @@ class StatementParser(PythonCallback):
         return rows
 
     def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> ViewStatement | None:
-        """Return a statement of a kind that Spark parses. One that it does not parse is wrong, as Spark reports, except CREATE TABLE LIKE."""
+        """Return a statement of a kind that Spark parses. If Spark cannot parse it, it is wrong and Spark reports that, except for CREATE TABLE LIKE."""
         statement = create_table_statement(self._spark, text, is_parsed=is_parsed)
         if statement is None and is_parsed:
             statement = view_statement(self._spark, text) or shown_view(self._spark, text)

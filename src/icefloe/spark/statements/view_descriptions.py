@@ -1,6 +1,6 @@
-"""Statements that describe views of attached catalogs, with the rows of Java's Iceberg: SHOW VIEWS, SHOW CREATE TABLE, SHOW TBLPROPERTIES, DESCRIBE.
+"""Statements that describe views of attached catalogs, with the same rows as Java's Iceberg: SHOW VIEWS, SHOW CREATE TABLE, SHOW TBLPROPERTIES, DESCRIBE.
 
-Spark parses these statements, but runs them for views of its session catalog only. `view_statements.py` changes views. Spec: View spec, View Metadata.
+Spark parses these statements, but runs them only for views of its session catalog. `view_statements.py` changes views. Spec: View spec, View Metadata.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,12 +17,12 @@ from icefloe.spec.metadata.sort_keys import quote_name
 from icefloe.spec.sql_tokens import Tokens
 from icefloe.view.view import View
 
-# Properties that Spark sets and shows elsewhere.
+# Properties that Spark sets, and shows elsewhere.
 _NOT_SHOWN = frozenset({"comment", "owner", "create_engine_version", "engine_version", QUERY_COLUMNS})
 
 
 def shown_view(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse one of these statements; return None for any other, and unless it is about a view of an attached catalog. Raises `StatementSyntaxError`."""
+    """Parse one of these statements. Return None for any other statement, or if it is not about views of an attached catalog. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -31,7 +31,7 @@ def shown_view(spark: SparkSession, text: str) -> ViewStatement | None:
 
 
 def shown_properties(view: View) -> dict[str, str]:
-    """Return the properties that a user sees, by name: the view's own, and its format, location and provider."""
+    """Return the properties that are shown to users, by name: the view's own, and its format, location and provider."""
     parts = {"format-version": str(view.metadata.format_version), "location": view.location(), "provider": "iceberg"}
     return dict(sorted({**parts, **{key: value for key, value in view.properties.items() if key not in _NOT_SHOWN}}.items()))
 
@@ -71,7 +71,7 @@ def _show_views(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _matching(spark: SparkSession, names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that a pattern of Spark matches, in order."""
+    """Return the names that match a pattern in Spark's syntax, in order."""
     jvm = jvm_of(spark)
     name_list = jvm.java.util.ArrayList()
     for name in names:
@@ -92,7 +92,7 @@ def _members(sequence: Any) -> list[Any]:
 
 
 def _of_view(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """Read a name and return its view; None if it is not a view of an attached catalog."""
+    """Parse a name and return its view; None if it is not a view of an attached catalog."""
     place = view_place(spark, tokens)
     if place is None or len(place[1]) < 2 or not place[0].catalog.keeps_views or not place[0].catalog.view_exists(place[1]):
         return None
@@ -144,7 +144,7 @@ def _show_properties(spark: SparkSession, tokens: Tokens) -> ViewStatement | Non
 
 
 def _describe(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
-    """Parse DESCRIBE of a view; return None for one column of a view, functions, namespaces and queries, which Spark describes."""
+    """Parse DESCRIBE of a view. Return None for a single column of a view, and for functions, namespaces and queries, which Spark describes."""
     tokens.take("TABLE")
     is_extended = tokens.take("EXTENDED") or tokens.take("FORMATTED")
     if tokens.at_end:

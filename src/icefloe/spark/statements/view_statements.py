@@ -1,7 +1,7 @@
 """Statements that change views of attached catalogs: CREATE, ALTER and DROP VIEW.
 
-Spark parses these statements, but runs them in its session catalog only, so they are parsed again here. `catalog/spark_views.py` reads a view,
-`view_descriptions.py` describes one. Spec: View spec, View Metadata.
+Spark parses these statements, but runs them only in its session catalog, so that they are parsed again here. `catalog/spark_views.py` reads views, and
+`view_descriptions.py` describes them. Spec: View spec, View Metadata.
 """
 
 import json
@@ -27,32 +27,32 @@ from icefloe.view.view import View
 
 Place = tuple[SparkCatalog, tuple[str, ...]]
 Rows = list[tuple[Any, ...]]
-# Names that SHOW TBLPROPERTIES lists among a view's properties although they are fields of its metadata.
+# Names that SHOW TBLPROPERTIES lists as view properties although they are fields of the metadata.
 SHOWN_PARTS = ("format-version", "location", "provider")
 _RESERVED = frozenset({*SHOWN_PARTS, QUERY_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewStatement:
-    """A parsed statement.
+    """A parsed statement on a view.
 
     Attributes:
-        name: its table or view, within its catalog.
-        run: runs it and returns its rows.
-        names: names of the rows' columns, all text except `isTemporary`; empty if it has no rows.
-        new_name: the new name of a rename.
-        is_of_view: True if errors name a view, not a table.
+        name: the name of its table or view within the catalog.
+        run: a function that runs the statement and returns its rows.
+        names: the names of the rows' columns, which are all text except `isTemporary`; empty if the statement returns no rows.
+        new_name: the new name in a rename.
+        is_of_view: True if errors should call the object a view, and not a table.
     """
 
     name: tuple[str, ...]  # within its catalog
     run: Callable[[], Rows]
     names: tuple[str, ...] = ()
     new_name: tuple[str, ...] | None = None
-    is_of_view: bool = False  # errors name a view, not a table
+    is_of_view: bool = False  # errors call it a view, not a table
 
 
 def view_statement(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse one of these statements; return None for any other, and for a catalog that is not attached. Raises `StatementSyntaxError`."""
+    """Parse one of these statements. Return None for any other statement, or if the catalog is not attached. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -61,13 +61,13 @@ def view_statement(spark: SparkSession, text: str) -> ViewStatement | None:
 
 
 def view_place(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """Read a name and return its catalog and name there; None if Spark runs the statement, as for temporary views, which hide others of their name."""
+    """Parse a name, and return its catalog and the name within it. None if Spark runs the statement, as for temporary views, which hide other names."""
     name = tokens.dotted_name()
     return None if is_temporary(spark, name) else place_of_view(spark, name)
 
 
 def place_of_view(spark: SparkSession, name: tuple[str, ...]) -> Place | None:
-    """Return the catalog and name of a view; None if it is in Spark's session catalog or not in an attached one."""
+    """Return the catalog and name of a view; None if it is in Spark's session catalog, or in a catalog that is not attached."""
     place = resolve_name(spark, name)
     return None if place is not None and place[0].is_session_catalog else place
 
@@ -111,7 +111,7 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> V
 
 
 def _schema_binding(tokens: Tokens) -> bool:
-    """Skip WITH SCHEMA COMPENSATION, Spark's default, and return whether it was there. Raises `UnsupportedFeatureError` for another binding."""
+    """Skip WITH SCHEMA COMPENSATION, which is Spark's default, and return whether it was present. Raises `UnsupportedFeatureError` for any other binding."""
     if not tokens.take("WITH", "SCHEMA"):
         return False
     if not tokens.take("COMPENSATION"):
@@ -166,7 +166,7 @@ def _create_view(
 
 
 def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: str) -> None:
-    """Refuse a query that names a temporary view or function: the view must mean the same in every session. Raises `AnalysisError`."""
+    """Refuse a query that uses a temporary view or function, because the view must mean the same in every session. Raises `AnalysisError`."""
     state = spark._jsparkSession.sessionState()
     temporary_names = json.loads(static_method(spark, "SparkViews", "temporary", state, state.sqlParser().parseQuery(query)))
     for kind, names in zip(("VIEW", "FUNCTION"), temporary_names, strict=True):
@@ -179,8 +179,8 @@ def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: st
 
 
 def _check_no_cycle(spark: SparkSession, name: Sequence[str], plan: Any) -> None:
-    """Refuse a plan that reads the view `name`, which could no longer be read. Raises `AnalysisError`."""
-    created = [name[0], ".".join(name[1:-1]), name[-1]]  # Spark joins the levels of a namespace
+    """Refuse a plan that reads the view `name` itself, because the view could no longer be read. Raises `AnalysisError`."""
+    created = [name[0], ".".join(name[1:-1]), name[-1]]  # Spark joins the levels of a namespace with dots
     paths = [([created, view["name"]], view["reads"]) for view in json.loads(static_method(spark, "SparkViews", "views", plan))]
     while paths:
         path, reads = paths.pop()
@@ -194,7 +194,7 @@ def _check_no_cycle(spark: SparkSession, name: Sequence[str], plan: Any) -> None
 
 
 def _identifier(name: Sequence[str]) -> str:
-    """Return a name as Spark's errors quote it."""
+    """Return a name quoted as in Spark's errors."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in name)
 
 
@@ -228,7 +228,7 @@ def _schema_of(view: Sequence[str], query_schema: StructType, columns: list[tupl
 
 
 def properties_of(tokens: Tokens) -> dict[str, str]:
-    """Read a list of properties in parentheses; values are text."""
+    """Parse a list of properties in parentheses; values are returned as text."""
     properties: dict[str, str] = {}
     tokens.expect("(")
     while True:
@@ -242,7 +242,7 @@ def properties_of(tokens: Tokens) -> dict[str, str]:
 
 
 def _plain_value(tokens: Tokens) -> str:
-    """Read a number as it is written, or a boolean in lower case."""
+    """Parse a number, which is returned in its original spelling, or a boolean, which is returned in lower case."""
     value = tokens.until(",", ")")
     return value.lower() if value.upper() in ("TRUE", "FALSE") else value
 
@@ -284,7 +284,7 @@ def _alter(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _load_view(place: Place) -> View:
-    """Return the view. Raises `NoSuchTableError`: Spark reports a missing view as a missing table."""
+    """Return the view. Raises `NoSuchTableError`, because Spark reports a missing view as a missing table."""
     try:
         return place[0].catalog.load_view(place[1])
     except NoSuchViewError as error:

@@ -1,1 +1,1 @@
-"""Types and values between Spark and Iceberg: schemas, Arrow, geometries, partition constants."""
+"""Conversion of types and values between Spark and Iceberg: schemas, Arrow data, geometries, defaults."""

@@ -1,7 +1,7 @@
-"""Conversion between Spark's Arrow types and those of data files, where they differ.
+"""Conversion between Spark's Arrow types and the Arrow types of data files, where they differ.
 
-They differ for uuid (text in Spark), fixed (binary), time (nanoseconds) and variant, a struct that Spark recognizes by a key in its metadata.
-Casting rows to a table's schema is `icefloe/spec/schema/schema_cast.py`. Spec: Primitive Types.
+They differ for uuid (text in Spark), fixed (binary), time (nanoseconds), and variant (a struct that Spark recognizes by a key in its metadata).
+`icefloe/spec/schema/schema_cast.py` casts rows to a table's schema. Spec: Primitive Types.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def with_list_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch from Spark whose lists and texts without entries have the one offset that Arrow requires.
+    """Return a batch from Spark in which lists and texts without entries have the single offset that Arrow requires.
 
-    Spark 4.0 omits it where a list inside a list, map or struct is empty in the whole batch, and a reader of the missing offset ends the process.
+    Spark 4.0 omits the offset if a list inside a list, map or struct is empty in the whole batch; reading the missing offset would crash the process.
     """
-    columns = batch.columns  # read once: PyArrow creates new objects at each access
+    columns = batch.columns  # read once, because PyArrow creates new objects at each access
     repaired = [_with_offsets(column) for column in columns]
     if all(repaired_column is column for repaired_column, column in zip(repaired, columns, strict=True)):
         return batch
@@ -56,7 +56,7 @@ def _with_offsets(array: Any) -> Any:
         return array
     if pa.types.is_map(kind):
         repaired = [pa.StructArray.from_arrays(repaired, fields=[kind.key_field, kind.item_field])]
-    buffer_count = 1 if pa.types.is_struct(kind) else 2  # validity, and the offsets of a list
+    buffer_count = 1 if pa.types.is_struct(kind) else 2  # the buffers of validity, and of a list's offsets
     return pa.Array.from_buffers(kind, len(array), array.buffers()[:buffer_count], array.null_count, children=repaired)
 
 
@@ -68,7 +68,7 @@ def needs_conversion(kind: IcebergType) -> bool:
 
 
 def to_spark_form(array: Any, kind: IcebergType) -> Any:
-    """Convert an Arrow array of the table's form to Spark's form.
+    """Convert an Arrow array from the table's form to Spark's form.
 
     Args:
         array: An array or chunked array.
@@ -102,7 +102,7 @@ def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
         column: The name of the column, for errors.
 
     Raises:
-        SchemaMismatchError: A text is no uuid, or binary values have another length than the column.
+        SchemaMismatchError: A text is not a uuid, or the length of a binary value differs from the column's.
     """
     if not needs_conversion(kind):
         return array
@@ -124,7 +124,7 @@ def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
 
 
 def scaled_decimals(unscaled: Any, kind: Any) -> Any:
-    """Return 64-bit unscaled values as decimals of an Arrow type, without a Python object per value."""
+    """Convert 64-bit unscaled values to decimals of an Arrow type, without creating a Python object per value."""
     low = np.frombuffer(unscaled.buffers()[1], np.int64, len(unscaled), 8 * unscaled.offset) if len(unscaled) else np.empty(0, np.int64)
     words = np.empty((len(low), 2), "<i8")
     words[:, 0], words[:, 1] = low, low >> 63  # two's complement: the upper word repeats the sign
@@ -139,13 +139,13 @@ def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert
 
 
 def _variant(array: Any, fields: Sequence[Any]) -> Any:
-    """Reorder the two fields of a variant's struct. The fields of a null variant must not be null themselves, though nothing reads them."""
+    """Reorder the two fields of a variant's struct. The fields of a null variant must not be null themselves, although nothing reads them."""
     parts = [pc.fill_null(array.field(field.name), b"") for field in fields]
     return pa.StructArray.from_arrays(parts, fields=list(fields), mask=pc.is_null(array))
 
 
 def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergType], Any]) -> Any:
-    """Convert the values of a list or map. Validity and offsets stay, so the children are converted whole."""
+    """Convert the values of a list or map. Validity and offsets are kept, so that the complete child arrays are converted."""
     if isinstance(kind, ListType) and pa.types.is_list(array.type):
         values, old = convert(array.values, kind.element), array.type.value_field
         arrow_type = pa.list_(pa.field(old.name, values.type, old.nullable))
@@ -159,7 +159,7 @@ def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergTy
 
 
 def _uuid_texts(array: Any) -> Any:
-    """Convert 16-byte values to lower-case uuid texts, without a Python object per value."""
+    """Convert 16-byte values to lower-case uuid texts, without creating a Python object per value."""
     count = len(array)
     if array.type != pa.binary(_UUID_BYTES):
         array = array.cast(pa.binary(_UUID_BYTES))

@@ -1,7 +1,7 @@
-"""The types of columns that a statement declares, from Spark's JSON, and those that an Iceberg table cannot keep.
+"""The types of columns in a statement, from Spark's JSON; types that an Iceberg table cannot store are refused.
 
-A collation, `CHAR(n)` and `VARCHAR(n)` have no counterpart in Iceberg: its types have neither, and no engine that reads the table would compare or check by
-them. They are refused, because a table that drops them gives other rows than the statement declares. Spec: Primitive Types.
+Collations, `CHAR(n)` and `VARCHAR(n)` have no equivalent in Iceberg, so that other engines would not use them to compare or check values. They are refused,
+because without them a table would return different rows than the statement declares. Spec: Primitive Types.
 """
 
 import json
@@ -17,10 +17,10 @@ from icefloe.errors import Problem, UnsupportedTypeError
 CHAR_AS_STRING = "spark.sql.legacy.charVarcharAsString"
 COLLATION, BINARY_COLLATION = "collation", "UTF8_BINARY"
 _COLLATE = " collate "
-_PARTS = ("type", "fields", "elementType", "keyType", "valueType")  # of Spark's JSON, that have types
+_PARTS = ("type", "fields", "elementType", "keyType", "valueType")  # keys of Spark's JSON that contain types
 _LENGTHS = ("char(", "varchar(")
 _NANOSECONDS = ("timestamp_ntz(", "timestamp_ltz(")
-# The next steps of problems, by the beginning or a part of the type.
+# The next steps for problems, by the beginning or a part of the type.
 _NEXT_OF_COLLATION = "declare the column as STRING, and compare with s COLLATE UTF8_LCASE = '...' in queries"
 _NEXT_OF_LENGTHS = (
     f"declare the column as STRING; SET {CHAR_AS_STRING}=true takes CHAR(n) and VARCHAR(n) for STRING, as Java's Iceberg does"
@@ -32,19 +32,19 @@ _NEXT_OF_NANOSECONDS = (
 
 
 def takes_char_as_string(spark: SparkSession) -> bool:
-    """Return whether the session takes CHAR(n) and VARCHAR(n) for STRING (`spark.sql.legacy.charVarcharAsString`)."""
+    """Return whether the session treats CHAR(n) and VARCHAR(n) as STRING (`spark.sql.legacy.charVarcharAsString`)."""
     return str(spark.conf.get(CHAR_AS_STRING, "false")).lower() == "true"
 
 
 def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) -> list[DataType]:
-    """Return the types of the columns of a statement.
+    """Return the types of the columns in a statement.
 
     Args:
-        columns: names of columns with Spark's JSON of their types. `bridge/java/ConnectorJson.java` writes a type with a collation as a text.
-        char_as_string: whether CHAR(n) and VARCHAR(n) are taken for STRING.
+        columns: names of columns with their types in Spark's JSON. `bridge/java/ConnectorJson.java` writes a type with a collation as text.
+        char_as_string: whether CHAR(n) and VARCHAR(n) are treated as STRING.
 
     Raises:
-        UnsupportedTypeError: types have a collation, a length or nanoseconds, or are unknown to PySpark; all columns with such a type are named.
+        UnsupportedTypeError: types have a collation, a length or nanoseconds, or are unknown to PySpark; the error lists all columns with such types.
     """
     parsed = [(name, _by_bytes(json.loads(text))) for name, text in columns]
     problems, next_steps = [], dict[str, None]()
@@ -62,7 +62,7 @@ def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) 
 
 
 def _by_bytes(kind: Any) -> Any:
-    """Return Spark's JSON of a type without the collation by bytes, which Spark 4.3 keeps in a type that names it."""
+    """Return a type in Spark's JSON without the binary collation, which Spark 4.3 keeps in a type that states it."""
     if isinstance(kind, list):
         return [_by_bytes(field) for field in kind]
     if isinstance(kind, dict):
@@ -71,7 +71,7 @@ def _by_bytes(kind: Any) -> Any:
 
 
 def _leaves(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the names of the types without parts in Spark's JSON of a type, with the path to each."""
+    """Yield the names of the leaf types in a type in Spark's JSON, each with its path."""
     if isinstance(kind, str):
         yield path, kind
     elif kind["type"] == "struct":
@@ -85,7 +85,7 @@ def _leaves(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 
 
 def _refusal(leaf: str, *, char_as_string: bool) -> tuple[str, str]:
-    """Return why a table cannot keep a type, and the next step; empty texts where it can."""
+    """Return the reason why a table cannot store a type, and the next step; empty texts if it can."""
     if _COLLATE in leaf:
         return "Iceberg has no collations, so that comparisons would be by bytes", _NEXT_OF_COLLATION
     if leaf.startswith(_LENGTHS) and not char_as_string:
@@ -107,10 +107,10 @@ def _parse(name: str, kind: Any) -> DataType:
 
 
 def struct_of(text: str) -> StructType:
-    """Return the struct of the columns of a query or a table of Spark, from its JSON.
+    """Parse the struct of columns of a Spark query or table from its JSON.
 
     Raises:
-        UnsupportedTypeError: columns are timestamps in nanoseconds, which PySpark's classes do not know; all of them are named.
+        UnsupportedTypeError: columns are timestamps in nanoseconds, for which PySpark has no class; the error lists all of them.
     """
     kind = json.loads(text)
     problems = [Problem(where=".".join(path), what=f"type {leaf}") for path, leaf in _leaves(kind, ()) if leaf.startswith(_NANOSECONDS)]
@@ -124,14 +124,14 @@ def struct_of(text: str) -> StructType:
 
 
 def check_collation(properties: Mapping[str, str | None], what: str) -> None:
-    """Refuse a default collation among the properties of a statement.
+    """Refuse a default collation in the properties of a statement.
 
     Args:
         properties: the properties that are set.
-        what: the table or namespace, in words.
+        what: a description of the table or namespace, for the error.
 
     Raises:
-        UnsupportedTypeError: comparisons would be others than by bytes.
+        UnsupportedTypeError: the collation does not compare by bytes.
     """
     for name, value in properties.items():
         if name.lower() == COLLATION and value is not None and value.upper() != BINARY_COLLATION:

@@ -1,4 +1,4 @@
-"""Default values as literals of Spark's SQL, and the metadata of a column that has one. Spec: Default values."""
+"""Default values as literals in Spark's SQL, and the metadata of a column with a default. Spec: Default values."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,12 +21,12 @@ from icefloe.spec.types import (
 )
 from icefloe.spec.values import to_human
 
-# The key of a column's metadata with the value of rows that come without the column.
+# The key in a column's metadata with the default for rows that lack the column.
 CURRENT_DEFAULT = "CURRENT_DEFAULT"
 
 
 def default_literal(field_type: IcebergType, value: Any) -> str | None:
-    """Return the literal of a value in Spark's SQL; None if its type has none."""
+    """Return a value as a literal in Spark's SQL; None if there is no literal for its type."""
     if value is None:
         return "NULL"
     literal = _LITERALS.get(type(field_type))
@@ -36,7 +36,7 @@ def default_literal(field_type: IcebergType, value: Any) -> str | None:
 
 
 def _quote(text: str) -> str:
-    """Return the literal of a text; as bytes if `spark.sql.parser.escapedStringLiterals` would decide what its characters mean."""
+    """Return a text as a literal; as bytes if it contains characters whose meaning depends on `spark.sql.parser.escapedStringLiterals`."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
 
 

@@ -1,10 +1,10 @@
-"""Conversion between Iceberg schemas and Spark's StructType, and names of columns in Spark.
+"""Conversion between Iceberg schemas and Spark's StructType, and references to columns by name in Spark.
 
-Fields of a struct carry their field ids in the metadata key by which Spark's Parquet reader finds columns. Nanosecond timestamps are refused rather than
-truncated: Spark before 4.3 has no type for them, and that of Spark 4.3 is unknown to PySpark's classes of types.
+The metadata of a struct field contains the field id, under the key that Spark's Parquet reader uses. Nanosecond timestamps are refused rather than truncated:
+Spark before 4.3 has no type for them, and PySpark has no class for the type of Spark 4.3.
 
-Geometries and geographies are WKB in files and in most of Icefloe. Tables in SQL have Spark's GEOMETRY and GEOGRAPHY types (Spark 4.1 and later) where the
-session enables them (`spark.sql.geospatial.enabled`) and Spark supports the column's reference system; all other such columns are BINARY.
+Geometries and geographies are WKB in files and in most of Icefloe. In SQL they have Spark's types GEOMETRY and GEOGRAPHY (Spark 4.1 and later) if the session
+enables these (`spark.sql.geospatial.enabled`) and Spark supports the column's reference system; otherwise they are BINARY.
 Spec: Primitive Types; Schemas and Data Types; CRS.
 """
 
@@ -61,10 +61,10 @@ from icefloe.spec.types import (
     children,
 )
 
-# The key of Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
+# The key of field ids in Spark's own Parquet reader and writer (ParquetUtils.FIELD_ID_METADATA_KEY).
 FIELD_ID_KEY = "parquet.field.id"
 COMMENT_KEY = "comment"
-# Spark has a time of day since 4.1; its precision is the number of digits of a second.
+# Spark has a type for the time of day since 4.1; its precision is the number of digits of a second.
 SPARK_TIME: Any = getattr(spark_types, "TimeType", None)
 MICROSECOND_DIGITS = 6
 # Spark has geometries since 4.1. An Iceberg column has one reference system; in Spark each row may have its own, and the column then has this number.
@@ -76,8 +76,8 @@ _SRID_PREFIX = "SRID:"
 _DEFAULT_SRID = 4326
 _BY_BYTES = "UTF8_BINARY"  # the collation
 
-# Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only where the file has it as local, and supports
-# variants, geometries and nanoseconds in some versions only. Columns of unknown type need not be in a file.
+# Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only if the file stores it as local, and supports
+# variants, geometries and nanoseconds only in some versions. Columns of unknown type need not be in a file.
 NOT_NATIVE = (
     UUIDType,
     TimeType,
@@ -89,7 +89,7 @@ NOT_NATIVE = (
     UnknownType,
 )
 
-# Types of version 3 with Parquet annotations of their own: the Parquet library of Spark 4.0 cannot open a file with one, whichever columns are read.
+# Types of format version 3 that have their own Parquet annotations: Spark 4.0 cannot open a file that contains such a column, even if it is not read.
 _TYPES_WITH_NEW_ANNOTATIONS = (VariantType, GeometryType, GeographyType)
 _FIRST_VERSION_WITH_THEM = "4.1"
 
@@ -110,7 +110,7 @@ _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     GeographyType: spark_types.BinaryType(),
     UnknownType: spark_types.NullType(),
 }
-# Bytes of a value as Spark's optimizer estimates them from its type alone; all other types are estimated at `_WIDTH_OF_A_LONG`.
+# Bytes of a value that Spark's optimizer estimates from its type alone; all other types are estimated at `_WIDTH_OF_A_LONG`.
 _WIDTHS: Mapping[type[IcebergType], int] = {
     BooleanType: 1,
     IntegerType: 4,
@@ -128,7 +128,7 @@ _WIDTHS: Mapping[type[IcebergType], int] = {
 _WIDTH_OF_A_LONG = 8
 _DIGITS_OF_A_LONG = 18
 _ROW_OVERHEAD = 8
-# Exact classes: StringType is also the base of CharType and VarcharType.
+# Exact classes, because StringType is also the base class of CharType and VarcharType.
 _FROM_SPARK: Mapping[type[DataType], IcebergType] = {
     spark_types.BooleanType: BooleanType(),
     ByteType: IntegerType(),
@@ -152,14 +152,14 @@ _FROM_SPARK: Mapping[type[DataType], IcebergType] = {
 def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.StructType:
     """Convert a schema to a Spark struct.
 
-    timestamp is TIMESTAMP_NTZ, timestamptz is TIMESTAMP, uuid is STRING, fixed, geometry and geography (WKB) are BINARY, unknown is VOID.
+    The types are: TIMESTAMP_NTZ for timestamp, TIMESTAMP for timestamptz, STRING for uuid, BINARY for fixed, geometry and geography (WKB), VOID for unknown.
 
     Args:
-        schema: The schema.
-        field_ids: Whether fields of structs carry their ids in their metadata; list elements and map entries have no metadata in Spark.
+        schema: The Iceberg schema.
+        field_ids: Whether the metadata of struct fields contains their ids; list elements and map entries have no metadata in Spark.
 
     Raises:
-        UnsupportedTypeError: Columns are timestamps in nanoseconds, or times where this Spark has no such type; all of them are named.
+        UnsupportedTypeError: Columns are timestamps in nanoseconds, or times in a version of Spark without that type; the error lists all of them.
     """
     problems: list[Problem] = []
     struct = _to_struct(schema.as_struct(), field_ids, (), problems)
@@ -175,7 +175,7 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """Return the Spark type of a primitive; None where Icefloe has none, as for nanoseconds, and for a time before Spark 4.1."""
+    """Return the Spark type of a primitive type; None if there is no such type, for example for nanoseconds, and for times before Spark 4.1."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):
@@ -189,7 +189,7 @@ def _to_struct(struct: StructType, ids: bool, path: tuple[str, ...], problems: l
         metadata: dict[str, Any] = {FIELD_ID_KEY: field.field_id} if ids else {}
         if field.doc is not None:
             metadata[COMMENT_KEY] = field.doc
-        # Defaults of columns are the table's to add; those inside of types are part of the types, which are one in all of a plan.
+        # Defaults of columns are added by the table; defaults inside types are part of the type, which must be the same in the whole plan.
         default = default_literal(field.field_type, field.write_default) if path and field.write_default is not None else None
         if default is not None:
             metadata[CURRENT_DEFAULT] = default
@@ -232,7 +232,7 @@ def _geo_type_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) ->
 
 
 def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
-    """Return why Spark's own reader cannot open files of these schemas, or reads them wrong, whichever columns are read; empty where it can."""
+    """Return the reason why Spark's own reader cannot open files of these schemas, or reads them wrongly, whichever columns are read; empty if it can."""
     schemas = list(schemas)
     if ambiguous := sorted({name for schema in schemas for name in schema.ambiguous_names}):
         return f"its filters on files confuse columns of one name: {', '.join(ambiguous)}"
@@ -246,12 +246,12 @@ def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
 
 
 def struct_to_schema(struct: spark_types.StructType) -> Schema:
-    """Convert a Spark struct to a schema with fresh ids from 1.
+    """Convert a Spark struct to a schema with new field ids, counted from 1.
 
-    BYTE and SHORT become int, CHAR and VARCHAR string, VOID unknown; a column that is not nullable is required.
+    BYTE and SHORT become int, CHAR and VARCHAR become string, VOID becomes unknown; a column that is not nullable becomes required.
 
     Raises:
-        UnsupportedTypeError: Columns have types without a counterpart in Iceberg, such as an interval; all of them are named.
+        UnsupportedTypeError: Columns have types without an equivalent in Iceberg, such as an interval; the error lists all of them.
     """
     numbers = count(1)
     problems: list[Problem] = []
@@ -279,13 +279,13 @@ def _fields_from(
 
 
 def to_iceberg_type(kind: DataType, fresh: Callable[[], int], path: tuple[str, ...], problems: list[Problem]) -> IcebergType:
-    """Return the Iceberg type of a Spark type.
+    """Convert a Spark type to an Iceberg type.
 
     Args:
         kind: The Spark type.
-        fresh: Returns the next field id.
-        path: The names on the way to the column, for problems.
-        problems: Receives a problem for each type without a counterpart, which becomes a string.
+        fresh: A function that returns the next field id.
+        path: The names from the top-level column down to this one, for problems.
+        problems: A list to which a problem is added for each type without an equivalent; such a type becomes string.
     """
     if isinstance(kind, spark_types.StructType):
         return StructType(*_fields_from(kind, fresh, path, problems))
@@ -312,29 +312,29 @@ def to_iceberg_type(kind: DataType, fresh: Callable[[], int], path: tuple[str, .
 
 
 def _is_collated(kind: DataType) -> bool:
-    """Return whether texts of the type are not compared by their bytes, for which Iceberg has no type."""
+    """Return whether texts of the type are not compared by bytes, for which Iceberg has no type."""
     return isinstance(kind, spark_types.StringType) and getattr(kind, "collation", _BY_BYTES) != _BY_BYTES
 
 
 def column_named(name: str) -> Column:
-    """Return the top-level column of exactly this name, whichever characters it contains."""
+    """Return the top-level column with exactly this name, which may contain any characters."""
     return F.col(quote_name(name))
 
 
 def field_inside(column: Column, path: Sequence[str], kind: DataType | None) -> Column:
-    """Return the field of a struct column at a path of exact names. Spark finds names that differ by case ambiguous: such a field is taken by its place.
+    """Return the field of a struct column at a path of exact names. Names that differ only by case are ambiguous in Spark; such a field is taken by position.
 
     Args:
         column: The column.
         path: The names from the column down; empty for the column itself.
-        kind: The type of the column; None where no names in it differ by case alone.
+        kind: The type of the column; None if no names in it differ only by case.
     """
     for name in path:
         if isinstance(kind, spark_types.StructType):
             names = [field.name for field in kind.fields]
             place = names.index(name)
             if sum(other.lower() == name.lower() for other in names) > 1:
-                # Structs are cast by the places of their fields, at no cost where the types are the same.
+                # Structs are cast by the positions of their fields, at no cost if the types are the same.
                 numbered = [spark_types.StructField(f"_{n}", field.dataType, field.nullable) for n, field in enumerate(kind.fields)]
                 column, name = column.cast(spark_types.StructType(numbered)), f"_{place}"  # noqa: PLW2901
             kind = kind.fields[place].dataType
@@ -343,7 +343,7 @@ def field_inside(column: Column, path: Sequence[str], kind: DataType | None) -> 
 
 
 def differs_by_case(fields: Iterable[NestedField]) -> bool:
-    """Return whether a struct inside one of the columns has fields whose names differ by case alone."""
+    """Return whether a struct inside one of the columns has fields whose names differ only by case."""
     for field in fields:
         inner = children(field.field_type)
         if len({child.name.lower() for child in inner}) < len(inner) or differs_by_case(inner):
@@ -352,9 +352,9 @@ def differs_by_case(fields: Iterable[NestedField]) -> bool:
 
 
 def quote_name(name: str) -> str:
-    """Return the name as an identifier of Spark SQL, so that a DataFrame takes it for the top-level column of exactly this name.
+    """Return the name as a quoted identifier of Spark SQL, which a DataFrame interprets as the top-level column with exactly this name.
 
-    To select many columns, names need fewer calls to the JVM than columns.
+    For a selection of many columns, names need fewer calls to the JVM than column objects.
     """
     return "`" + name.replace("`", "``") + "`"
 
@@ -363,7 +363,7 @@ def geo_type(kind: IcebergType) -> DataType | None:
     """Return Spark's type of a geometry or geography.
 
     Returns:
-        None where this Spark has no such type, or does not support the reference system or the edge algorithm.
+        The type; None if this Spark has no such type, or does not support the reference system or the edge algorithm.
     """
     if SPARK_GEOMETRY is None or not isinstance(kind, GeometryType | GeographyType):
         return None
@@ -388,12 +388,12 @@ def _srid(crs: str) -> int | None:
 
 
 def with_geo_types(spark: SparkSession, struct: spark_types.StructType, schema: Schema) -> spark_types.StructType:
-    """Return the struct of a schema with GEOMETRY and GEOGRAPHY instead of BINARY, where the session has these types.
+    """Return the struct of a schema with GEOMETRY and GEOGRAPHY instead of BINARY, if the session has these types.
 
     Args:
         spark: The session.
         struct: The struct of the schema, with BINARY.
-        schema: The schema.
+        schema: The Iceberg schema.
     """
     geo_struct = _struct_with_geo_types(struct, schema.as_struct())
     return geo_struct if geo_struct != struct and has_geo_types(spark, schema) else struct
@@ -435,12 +435,12 @@ def wkb_to_geo(rows: DataFrame, struct: spark_types.StructType) -> DataFrame:
 
 
 def geo_to_wkb(rows: DataFrame) -> DataFrame:
-    """Convert every geometry and geography in the rows to WKB."""
+    """Convert all geometries and geographies in the rows to WKB."""
     return _convert_leaves(rows, rows.schema, lambda column, _: F.call_function("st_asbinary", column))
 
 
 def row_width(fields: Iterable[NestedField]) -> int:
-    """Return the bytes of a row as Spark's optimizer estimates them from the types of its columns."""
+    """Return the bytes of a row that Spark's optimizer estimates from the types of its columns."""
     return _ROW_OVERHEAD + sum(_width(field.field_type) for field in fields)
 
 
@@ -472,7 +472,7 @@ def _convert_leaves(rows: DataFrame, struct: spark_types.StructType, leaf: LeafC
 
 
 def has_geo_type(kind: DataType) -> bool:
-    """Return True if the type is a geometry or geography, or has one inside."""
+    """Return True if the type is, or contains, a geometry or geography."""
     if isinstance(kind, spark_types.StructType):
         return any(has_geo_type(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):

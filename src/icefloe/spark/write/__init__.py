@@ -1,1 +1,1 @@
-"""Writes: the write builder, distribution, jobs that write data files, clean-up of failed attempts."""
+"""Writes: the write builder, the distribution of rows, jobs that write data files, and the clean-up of files of failed attempts."""

@@ -1,6 +1,6 @@
-"""The place of each row on a space-filling curve, as Spark's own expressions: rows are distributed and sorted by it.
+"""The position of each row on a space-filling curve, computed by Spark's own expressions. Rows are distributed and sorted by it.
 
-A sample of the columns gives their scales. `spec/partitioning/curve_cells.py` and `spec/partitioning/space_filling_curve.py` compute the same for Arrow.
+The scales of the columns come from a sample. `spec/partitioning/curve_cells.py` and `spec/partitioning/space_filling_curve.py` compute the same for Arrow data.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from icefloe.spec.partitioning.curve_cells import MOST_PREFIX_BYTES, MOST_TEXT_B
 from icefloe.spec.partitioning.space_filling_curve import CurveName, hilbert_table
 from icefloe.spec.types import BinaryType, BooleanType, DecimalType, DoubleType, FixedType, FloatType, PrimitiveType, StringType, UUIDType
 
-# The number of a row within its task is in the lower bits of Spark's `monotonically_increasing_id`.
+# The lower bits of Spark's `monotonically_increasing_id` are the number of a row within its task.
 _ROW_NUMBER = (1 << 33) - 1
 _SEED = 17
 
 
 @dataclass(frozen=True, slots=True)
 class CurveSource:
-    """A column of the curve: its values, and its type in the table."""
+    """A column of the curve: its values in the rows, and its type in the table."""
 
     column: Column
     kind: PrimitiveType
@@ -35,7 +35,7 @@ class CurveSource:
         return isinstance(self.kind, StringType | BinaryType | FixedType | UUIDType)
 
     def values(self, transforms: PortableTransforms) -> Column:
-        """Return the values as bytes, doubles or longs in their order."""
+        """Return the values as bytes, doubles or longs that have the same order."""
         if isinstance(self.kind, UUIDType):
             return uuid_bytes(self.column)
         if self.is_text:
@@ -48,19 +48,19 @@ class CurveSource:
 
 
 def with_place(rows: DataFrame, curve: CurveOrder, sources: Sequence[CurveSource], transforms: PortableTransforms, name: str) -> DataFrame:
-    """Return the rows with their places on a curve (long) in one more column.
+    """Add a column with the positions on a curve (long) to rows.
 
-    A job reads a sample of the curve's columns first.
+    First a job reads a sample of the curve's columns.
 
     Args:
         rows: The rows.
-        curve: The curve.
-        sources: Its columns in the rows.
-        transforms: Conversions of times that work in the session.
-        name: The name of the new column, which also begins those of columns of its steps.
+        curve: The space-filling curve.
+        sources: The columns of the curve in these rows.
+        transforms: The transforms that work in the session, to convert times.
+        name: The name of the new column, which is also the prefix of the names of intermediate columns.
 
     Raises:
-        IcefloeError: The rows cannot be read, as `run_job`.
+        IcefloeError: The rows cannot be read; see `run_job`.
     """
     values = [source.values(transforms) for source in sources]
     scales = _scales(
@@ -70,7 +70,7 @@ def with_place(rows: DataFrame, curve: CurveOrder, sources: Sequence[CurveSource
         f"{name} {place}": F.coalesce(_number(source, column, scale, curve.text_bytes), F.lit(scale.points[0]))
         for place, (source, column, scale) in enumerate(zip(sources, values, scales, strict=True))
     }
-    # Each step is a projection of its own. Spark then compiles it as a method of its own, and Java translates only small methods to machine code.
+    # Each step is a separate projection. So Spark compiles it to a separate method, because Java compiles only small methods to machine code.
     placed = rows.withColumns(numbers)
     pieces = {f"{key} piece": _piece(column_named(key), scale) for key, scale in zip(numbers, scales, strict=True)}
     placed = placed.withColumns(pieces)
@@ -87,10 +87,10 @@ def _beginning(column: Column) -> Column:
 
 
 def _scales(rows: DataFrame, curve: CurveOrder, values: Sequence[Column]) -> list[CellScale]:
-    """Return the scale of each column from about `SAMPLE_ROWS` rows of all tasks."""
+    """Return the scale of each column, computed from about `SAMPLE_ROWS` rows of all tasks."""
     columns = [column.alias(f"c{number}") for number, column in enumerate(values)]
     share = min(1.0, SAMPLE_ROWS / max(1, curve.expected_rows))
-    # The number of rows is read from manifests, and may be wrong: no task returns more rows than a whole sample has.
+    # The number of rows comes from manifests and may be wrong, so that each task returns at most the rows of a whole sample.
     row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER))
     sampled = rows.select(*columns).sample(share, _SEED).withColumn("row", row).where(F.col("row") < SAMPLE_ROWS).drop("row")
     table = run_job(rows.sparkSession, "sample the columns of a curve", sampled.toArrow)
@@ -98,7 +98,7 @@ def _scales(rows: DataFrame, curve: CurveOrder, values: Sequence[Column]) -> lis
 
 
 def _number(source: CurveSource, value: Column, scale: CellScale, text_bytes: int) -> Column:
-    """Return a value as the number that the scale is in."""
+    """Convert a value to the kind of number that the scale uses."""
     if source.is_text:
         used = min(text_bytes, MOST_TEXT_BYTES)
         after = F.hex(F.substring(value, len(scale.prefix) + 1, used))
@@ -113,12 +113,12 @@ def _number(source: CurveSource, value: Column, scale: CellScale, text_bytes: in
 
 
 def _piece(number: Column, scale: CellScale) -> Column:
-    """Return the number of the piece that a number is in. Spark compares NaN as the greatest number, so that it is in the last one."""
+    """Return the index of the piece of the scale that contains a number. Spark compares NaN as the greatest number, so that it is in the last piece."""
     return reduce(Column.__add__, ((number >= F.lit(point)).cast("int") for point in scale.points[1:]), F.lit(0))
 
 
 def _cell(number: Column, piece: Column, scale: CellScale) -> Column:
-    """Return the cell (long) of a number. After the last point there is a piece without length."""
+    """Return the cell (long) of a number. After the last point of the scale there is a piece of length zero."""
     low, high = (F.lit(scale.points[place]) for place in (0, -1))
     offset = (F.least(F.greatest(number, low), high) - _at(scale.points, piece)).cast("double") * _at([*scale.factors, 0.0], piece)
     cell = offset.cast("bigint") + _at(scale.lasts, piece)
@@ -126,13 +126,13 @@ def _cell(number: Column, piece: Column, scale: CellScale) -> Column:
 
 
 def _at(values: Sequence[int] | Sequence[float], place: Column) -> Column:
-    """Return the value at a place. The values are one literal, because an array of literals is thousands of calls."""
+    """Return the value at an index. All values are one literal, because an array of literals would take thousands of calls."""
     kind = "double" if any(isinstance(value, float) for value in values) else "bigint"
     return F.get(F.split(F.lit(",".join(map(repr, values))), ",").cast(f"array<{kind}>"), place)
 
 
 def _spread(cell: Column, bits: int, gap: int) -> Column:
-    """Return a cell with its bits `gap` places apart: its halves move apart, then their halves, until each bit is alone."""
+    """Return a cell with its bits spread, `gap` apart: first its halves move apart, then the quarters, until all bits are separate."""
     half = 1 << (bits - 1).bit_length() >> 1
     while half:
         mask = sum(1 << bit // half * half * gap + bit % half for bit in range(bits))
@@ -142,7 +142,7 @@ def _spread(cell: Column, bits: int, gap: int) -> Column:
 
 
 def _place(curve: CurveOrder, cells: Sequence[Column]) -> Column:
-    """Return the place on the curve of a row with these cells."""
+    """Return the position on the curve of a row with these cells."""
     width, bits = len(cells), curve.bits
     if curve.name is CurveName.ZORDER:
         spread = (F.shiftleft(_spread(cell, bits, width), width - 1 - number) for number, cell in enumerate(cells))

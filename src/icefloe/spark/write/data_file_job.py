@@ -1,6 +1,6 @@
-"""The Spark job that writes a DataFrame as data files: the rows are checked against the table, distributed over tasks, and written there.
+"""The Spark job that writes a DataFrame to data files: rows are checked against the table's schema, distributed over tasks, and written by the tasks.
 
-No file is renamed or listed: each task returns the data files that it wrote, and the driver collects them. `datafile/data_file_writer.py` writes a file.
+Files are not renamed or listed: each task returns the data files that it wrote, and the driver collects them. `datafile/data_file_writer.py` writes the files.
 Spec: Writing Data Files.
 """
 
@@ -38,10 +38,10 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import BinaryType as BytesType
 from icefloe.spec.types import DecimalType, GeographyType, GeometryType, IcebergType, VariantType, children
 
-# Rows in one Arrow batch from Spark to Python; larger batches were no faster, and take more memory where rows are wide.
+# The rows of an Arrow batch from Spark to Python. Larger batches were no faster, and take more memory if rows are wide.
 ROWS_PER_BATCH = 8192
 ROWS_PER_BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
-# With a limit in bytes, Spark 4.1 and later compute the size of a batch for every row, which takes more time than the batch itself. The largest value
+# If there is a limit in bytes, Spark 4.1 and later compute the size of the batch for every row, which takes more time than the batch itself. The largest value
 # turns that off.
 BYTES_PER_BATCH_CONF = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_BYTES_LIMIT = 2**31 - 1
@@ -52,7 +52,7 @@ RESULT = StructType([StructField(_OUTCOME_COLUMN, BinaryType(), False)])
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
-    """The data files that one task wrote, and the attempt that wrote them."""
+    """The data files that a task wrote, and the attempt that wrote them."""
 
     files: tuple[DataFile, ...]
     attempt: TaskAttempt
@@ -63,11 +63,11 @@ _VALUES = TaskValues(TaskFiles, TaskAttempt)
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """The function that Spark tasks run: it takes rows, and returns one row with the `TaskFiles` as bytes."""
+    """The function of the Spark tasks: it takes rows, and returns a single row with the serialized `TaskFiles`."""
 
     target: WriteTarget
     finished: FinishedFiles
-    names: tuple[str, ...] = ()  # the columns' names, if the batches have substitutes
+    names: tuple[str, ...] = ()  # the names of the columns, if the batches have substitutes for columns
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,7 +87,7 @@ class TaskWriter:
         return TaskFiles(tuple(files), this_attempt())
 
     def _table_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches without keys of the shuffle, with types that Spark lacks in the table's form; all else is cast later, for many batches at once."""
+        """Yield the batches without the shuffle's keys, with types that Spark lacks in the table's form; all else is cast later, for many batches."""
         field_types = {field.name: field.field_type for field in self.target.schema.fields}
         for spark_batch in map(with_list_offsets, batches):
             names, arrays = [], []
@@ -105,18 +105,18 @@ def _in_table_form(array: Any, field_type: IcebergType | None, column: str) -> A
 
 
 def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
-    """Write the rows of a DataFrame.
+    """Write the rows of a DataFrame to data files.
 
     Returns:
         The data files, in the order of Spark's partitions.
 
     Raises:
-        SchemaMismatchError: the columns do not fit, found before a job runs; or a value does not, such as a null in a required column.
-        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
+        SchemaMismatchError: the columns do not fit, which is detected before a job runs; or a value does not fit, such as a null in a required column.
+        StorageError: the storage refused a task and its retries; or the workers wrote to their local disks, which this process cannot read.
         EngineError: the job failed for another reason.
     """
     spark = rows.sparkSession
-    # Invalid file properties raise here, before a job runs, and warnings about the format are shown on the driver.
+    # Invalid file properties are detected here, before a job runs, and warnings about the format are logged on the driver.
     appender_factory(target.schema, target.properties, target.sort_order)
     ready, target, names = ready_to_write(rows, target)
     with advisory_partition_size(spark, target), small_batches(spark, target.schema), writing_job(spark, target) as finished:
@@ -126,10 +126,10 @@ def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
 
 def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable[Row]) -> list[DataFile]:
-    """Return the data files that a job of `TaskWriter` wrote, and delete those of attempts whose results were not taken.
+    """Return the data files that a job of `TaskWriter` wrote, and delete the files of attempts whose results are not used.
 
     Raises:
-        StorageError: This process does not find a local file.
+        StorageError: This process does not find a local file that a task wrote.
     """
     task_files = [_VALUES.from_bytes(packed, TaskFiles) for (packed,) in results]
     files = [file for task in task_files for file in task.files]
@@ -139,23 +139,23 @@ def files_of_results(spark: SparkSession, target: WriteTarget, results: Iterable
 
 
 def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, WriteTarget, tuple[str, ...]]:
-    """Return the rows checked, distributed and sorted for a `TaskWriter`.
+    """Check, distribute and sort rows for a `TaskWriter`.
 
     Returns:
-        The rows, the target of the writer, and the names of the columns if the rows have substitutes for them, else nothing.
+        The rows, the target of the writer, and the names of the columns if the rows have substitutes for columns; otherwise no names.
 
     Raises:
         SchemaMismatchError: the columns do not fit the table.
     """
     check_fits(rows.schema, target.schema)
     if target.sort_order.is_unsorted:
-        # Nothing sorts the rows, so the files must not name a sort order.
+        # The rows are not sorted, so that the files must not have a sort order id.
         target = replace(target, sort_order_id=0)
     fitted = widened_decimals(geo_to_wkb(rows), target.schema)
     ready = distributed_for_tasks(fitted, target, unscaled_decimals(fitted))
     names: tuple[str, ...] = ()
     if any("." in name or "`" in name for name in ready.columns):
-        # mapInArrow resolves each column name as a path through structs, which a dot in a name would break.
+        # mapInArrow parses each column name as a path through structs, which a dot in a name would break.
         names = tuple(ready.columns)
         ready = ready.toDF(*(f"column_{place}" for place in range(len(names))))
     return ready, target, names
@@ -163,7 +163,7 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
 
 @contextmanager
 def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
-    """Limit the batches of the block by rows; if the schema may hold large values, also by Spark's limit in bytes."""
+    """Limit the batches within the block by rows; if the schema may have large values, also by Spark's limit in bytes."""
     settings = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
     if not any(_holds_bytes(field.field_type) for field in schema.fields):
         settings[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
@@ -173,7 +173,7 @@ def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
 
 @contextmanager
 def advisory_partition_size(spark: SparkSession, target: WriteTarget) -> Iterator[None]:
-    """Set the advisory size of a shuffle partition for the block, if the table or the write has one; otherwise the session's setting applies."""
+    """Set the advisory size of a shuffle partition for the block, if the table or the write configures it; otherwise the session's setting is used."""
     advisory_bytes = ADVISORY_PARTITION_SIZE_BYTES.read(target.properties)
     with _settings(spark, {} if advisory_bytes is None else {_ADVISORY_CONF: str(advisory_bytes)}):
         yield

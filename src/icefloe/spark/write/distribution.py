@@ -1,6 +1,6 @@
-"""The distribution of rows over Spark tasks and their order in them, before they are written: rows of a partition come to few tasks and make few files.
+"""The distribution of rows over Spark tasks, and their order in each task, before they are written: a partition's rows come to few tasks, and so to few files.
 
-Only the layout of files depends on it; the writer decides the partition of each row. `functions/transform_columns.py` computes transforms.
+It only affects the layout of files; the writer determines the partition of each row. `functions/transform_columns.py` computes transforms.
 Spec: Sorting.
 """
 
@@ -22,29 +22,29 @@ from icefloe.spec.partitioning.transforms import IdentityTransform, Transform, U
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import PrimitiveType, UUIDType
 
-# Names of columns that exist only for the shuffle. The spaces keep them apart from names that tables are likely to have.
+# Names of columns that exist only for the shuffle. They contain spaces, so that tables are unlikely to have them.
 KEY_PREFIX = "icefloe partition key "
 
 
 def distribute(rows: DataFrame, target: WriteTarget) -> DataFrame:
-    """Return the rows distributed by `write.distribution-mode`, and sorted in each task if the table has a sort order or does not fan out.
+    """Distribute rows by `write.distribution-mode`, and sort them in each task if the table has a sort order, or does not write with a fan-out.
 
-    Without the property, rows of a sorted table are distributed by range and those of a partitioned one by hash, as in Java.
+    Without the property, rows of a sorted table are distributed by range, and rows of an unsorted partitioned table by hash, as in Java.
     """
     spread = distributed_for_tasks(rows, target, {})
     return spread.select(*map(quote_name, rows.columns)) if len(spread.columns) > len(rows.columns) else spread
 
 
 def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Mapping[str, Column]) -> DataFrame:
-    """Return the rows as `distribute` does, in the columns that are the least work for Spark.
+    """Distribute rows as `distribute` does, but return the columns that cause the least work for Spark.
 
-    A projection after a shuffle or a sort would copy every row. So the keys of a shuffle remain, in columns whose names begin with `KEY_PREFIX`, and columns
-    are substituted before a shuffle by hash, and not at all where rows are sorted or distributed by range.
+    A projection after a shuffle or a sort would copy every row. So the keys of a shuffle are kept, in columns whose names begin with `KEY_PREFIX`. Columns are
+    substituted before a shuffle by hash, and not at all if rows are sorted or distributed by range.
 
     Args:
         rows: The rows.
         target: The table to write for.
-        substitutes: Columns that tasks may get in place of those of these names.
+        substitutes: Columns that tasks may get instead of the columns with these names.
     """
     columns = SourceColumns(rows, target.schema)
     fields = [f for f in target.spec.fields if not isinstance(f.transform, VoidTransform)]
@@ -72,14 +72,14 @@ def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Map
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A partition field of the rows: its value, and the name of the column that is the value; None if no column is."""
+    """A partition field of the rows: its value, and the name of the column that has this value; None if no column has it."""
 
     value: Column
     column: str | None
 
 
 def _rebalance_by_keys(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column], schema: Schema) -> DataFrame:
-    """Return rows of one partition together, a large partition over several tasks: Spark's rebalance hint, which takes only names of columns."""
+    """Bring the rows of each partition together, a large partition over several tasks, by Spark's rebalance hint, which accepts only column names."""
     free_names = _free_names(rows, schema)
     added = {next(free_names): key.value for key in keys if key.column is None}
     names = [*(key.column for key in keys if key.column is not None), *added]
@@ -88,7 +88,7 @@ def _rebalance_by_keys(rows: DataFrame, keys: list[_Key], substitutes: Mapping[s
 
 
 def _free_names(rows: DataFrame, schema: Schema) -> Iterator[str]:
-    """Yield names for keys of the shuffle that no column has."""
+    """Yield names for the keys of the shuffle that no column has."""
     taken = {*rows.columns, *(field.name for field in schema.fields)}  # the rows may lack a column of the table
     return (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in taken)
 
@@ -101,7 +101,7 @@ def _sort_column(key: Column, field: SortField) -> Column:
 
 
 class SourceColumns:
-    """The columns of the rows by field id, and transforms of them."""
+    """The columns of the rows by field id, and their transforms."""
 
     def __init__(self, rows: DataFrame, schema: Schema) -> None:
         self._names = set(rows.columns)
@@ -110,28 +110,28 @@ class SourceColumns:
         self.transforms = transforms_in(rows.sparkSession)
 
     def identity_of(self, source_id: int, transform: Transform) -> str | None:
-        """Return the name of the rows' column that is the value of a transform; None if none is. Texts of one UUID may differ in case."""
+        """Return the name of the column that has the values of a transform, or None. A text column of UUIDs is excluded, because their case may differ."""
         path = self._schema.path_of(source_id) or ()
         is_column = len(path) == 1 and path[0] in self._names and not isinstance(self._schema.find_type(source_id), UUIDType)
         return path[0] if is_column and isinstance(transform, IdentityTransform) else None
 
     def transform(self, source_id: int, transform: Transform) -> Column:
-        """Return a transform of a table column, as Spark computes it; a null literal for a column that the rows lack."""
+        """Return a transform of a table column, as computed by Spark; a null literal if the rows lack the column."""
         path = self._schema.path_of(source_id) or ()
         field_type = self._schema.find_type(source_id)
         if not path or path[0] not in self._names or not isinstance(field_type, PrimitiveType):
             return F.lit(None).cast("int")
         column = field_inside(column_named(path[0]), path[1:], self._types[path[0]])
         table_type = spark_type(field_type)
-        # A narrower column of the rows is cast to the table's type first: buckets and truncation of an int differ from those of a byte.
+        # A narrower column is cast to the table's type first, because buckets and truncation of an int differ from those of a byte.
         if table_type is not None and len(path) == 1 and self._types[path[0]] != table_type and not isinstance(field_type, UUIDType):
             column = column.cast(table_type)
         if isinstance(transform, VoidTransform | UnknownTransform):
-            return F.lit(None).cast("int")  # writing refuses transforms of later versions
+            return F.lit(None).cast("int")  # the writer refuses transforms of later versions
         return self.transforms.transform(column, field_type, transform)
 
     def curve_source(self, source_id: int) -> CurveSource:
-        """Return a column of a curve, which the rows have. Raises `InvalidInputError` for a column of no primitive type."""
+        """Return a column of a curve, which the rows must have. Raises `InvalidInputError` if its type is not primitive."""
         field_type = self._schema.find_type(source_id)
         if not isinstance(field_type, PrimitiveType):
             raise InvalidInputError(

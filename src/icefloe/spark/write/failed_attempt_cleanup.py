@@ -1,7 +1,7 @@
-"""The clean-up of files that no commit names: those of task attempts that failed, were killed, or lost to another attempt.
+"""Clean-up of files that no commit refers to: those of task attempts that failed, were killed, or lost to another attempt.
 
-Every job that writes data files runs in `writing_job`. A task that fails deletes its own files; this module finds, by the operation's id in their names,
-the files of tasks that could not, and checks that the files which tasks report exist for the process that commits. Spec: Writing Data Files.
+Every job that writes data files runs within `writing_job`. A failing task deletes its own files. If it cannot, this module finds the files by the operation's
+id in their names. It also checks that the process which commits can find the files that tasks report. Spec: Writing Data Files.
 """
 
 import logging
@@ -25,11 +25,13 @@ from icefloe.io.listing import files_of
 from icefloe.io.locations import scheme_of
 from icefloe.spark.bridge.gateway import has_jvm
 
-# Seconds before each listing. The Python process of a failed or lost attempt writes on until it finds its connection closed, or Spark ends it after two
-# seconds.
+# Seconds before each listing. The Python process of a failed or superseded attempt continues to write until it finds its connection closed, or Spark ends it
+# after
+# two seconds.
 LISTING_WAITS_S = (0.0, 1.0, 3.0)
-# Seconds before each listing of the background thread. A Python process that was still importing when its task failed then reads the rows that Spark had
-# sent, takes the closed connection for the end of the rows, and writes files; on busy processors that is long after the failure.
+# Seconds before each listing by the background thread. If a Python process was still importing when its task failed, it then reads the rows that Spark has
+# already
+# sent, treats the closed connection as the end of the rows, and writes files; on busy processors this is long after the failure.
 BACKGROUND_WAITS_S = (5.0, 10.0, 30.0)
 MOST_MORE_LISTINGS = 20
 SPECULATION = "spark.speculation"
@@ -37,11 +39,11 @@ LOG = logging.getLogger(__name__)
 
 
 def check_files_exist(target: WriteTarget, locations: Iterable[str]) -> None:
-    """Refuse to commit local files that this process does not find; locations of object stores, which have one meaning everywhere, are not looked up.
+    """Refuse to commit local files that this process does not find. Locations in object stores mean the same everywhere, and are not checked.
 
     Args:
-        target: The write, with the storage as this process opens it.
-        locations: The locations that the tasks reported.
+        target: The target of the write, with the storage as this process accesses it.
+        locations: The locations of files that the tasks reported.
 
     Raises:
         StorageError: A file is missing.
@@ -60,12 +62,12 @@ def check_files_exist(target: WriteTarget, locations: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
-    """One attempt of a Spark task.
+    """An attempt of a Spark task.
 
     Attributes:
         stage_id: id of the task's stage.
-        number: how many attempts of the task Spark started before this one.
-        speculates: True if Spark may run two attempts at once.
+        number: the number of earlier attempts of the task.
+        speculates: True if Spark may run two attempts at the same time.
     """
 
     stage_id: int = 0
@@ -74,17 +76,17 @@ class TaskAttempt:
 
 
 def this_attempt() -> TaskAttempt:
-    """Return the attempt that makes this call in a Spark task; the default one outside of tasks."""
+    """Return the current attempt in a Spark task; outside of tasks a default attempt."""
     context = TaskContext.get()
     if context is None:
         return TaskAttempt()
-    # Settings reach tasks as properties of their job.
+    # Settings are available in tasks as properties of their job.
     speculates = str(context.getLocalProperty(SPECULATION)).lower() == "true"
     return TaskAttempt(stage_id=context.stageId(), number=context.attemptNumber(), speculates=speculates)
 
 
 def this_task() -> WritingTask:
-    """Return the task that makes this call, as the names of its files have it; the first one outside of tasks."""
+    """Return the current task, with the numbers that the names of its files contain; outside of tasks the first task."""
     context = TaskContext.get()
     return WritingTask(0) if context is None else WritingTask(context.partitionId(), context.taskAttemptId())
 
@@ -95,19 +97,19 @@ def delete_files_of_operation(
     waits_s: Sequence[float] = LISTING_WAITS_S,
     background_waits_s: Sequence[float] = BACKGROUND_WAITS_S,
 ) -> None:
-    """Delete the files with the operation's id in their name, except committed ones.
+    """Delete the files with the operation's id in their names, except committed files.
 
-    No metadata names these files, so the data folder is listed. An attempt that was cut short may still write: the folder is listed several times, then as
-    long as something is deleted; later a background thread, which ends with the process, lists it again. An error of the storage becomes a warning, because
-    the caller must get the operation's own error, or its success.
+    No metadata refers to these files, so that the data folder is listed. Because an aborted attempt may still write, the folder is listed several times, and
+    then again while files are still found; later a background thread, which ends with the process, lists it again. Storage errors become warnings, because the
+    caller must get the operation's own error or result.
 
     Args:
-        target: the write, with its operation's id.
+        target: the target of the write, with the operation's id.
         committed: locations of all files that the operation's tasks returned.
-        waits_s: seconds before each listing for which the caller waits.
-        background_waits_s: seconds before each listing of the thread, which deletes only files of tasks.
+        waits_s: seconds before each listing during which the caller waits.
+        background_waits_s: seconds before each listing by the thread, which deletes only files of tasks.
     """
-    # A storage may list a file under another form of its location; within an operation the name is unique.
+    # A storage may list a file with a different form of its location; within an operation, names are unique.
     committed_names = frozenset(map(_name, committed))
     with _warning_of(target):
         for listing, wait_s in enumerate(chain(waits_s, repeat(waits_s[-1], MOST_MORE_LISTINGS)), start=1):
@@ -123,7 +125,8 @@ def delete_files_of_operation(
 def _delete_in_background(target: WriteTarget, committed_names: Collection[str], waits_s: Iterable[float]) -> None:
     """Delete the files that tasks of the operation wrote after the last listing of `delete_files_of_operation`.
 
-    The operation continues meanwhile. Its delete files have its id in their names too, but another text after it (`delete_file_output.py`), and stay.
+    The operation may continue meanwhile. Its delete files also have its id in their names, but followed by a different text (`delete_file_output.py`), so that
+    they are kept.
     """
     of_task = re.compile(rf"\d+-\d+-{re.escape(target.operation_uuid)}-\d+\.\w+")
     with _warning_of(target):
@@ -133,7 +136,7 @@ def _delete_in_background(target: WriteTarget, committed_names: Collection[str],
 
 
 def _delete_where(target: WriteTarget, is_lost: Callable[[str], bool]) -> list[str]:
-    """Delete the files of the data folder with names of lost files, and return their locations. Raises the storage's first error."""
+    """Delete the files in the data folder whose names are those of lost files, and return their locations. Raises the first error of the storage."""
     lost = [location for location in _listed_files(target) if is_lost(_name(location))]
     failures = delete_files(target.io, lost)
     if failures:
@@ -143,7 +146,7 @@ def _delete_where(target: WriteTarget, is_lost: Callable[[str], bool]) -> list[s
 
 @contextmanager
 def _warning_of(target: WriteTarget) -> Iterator[None]:
-    """Log a warning if the storage makes the block fail."""
+    """If the storage makes the block fail, log a warning instead."""
     try:
         yield
     except IcefloeError as error:
@@ -169,16 +172,16 @@ def _name(location: str) -> str:
 def delete_lost_attempts(
     spark: SparkSession | None, target: WriteTarget, committed: Collection[str], attempts: Iterable[TaskAttempt]
 ) -> None:
-    """Delete, after a successful job, the files of attempts whose results were not taken.
+    """After a successful job, delete the files of attempts whose results are not used.
 
     The data folder is listed only if a task may have had several attempts.
 
     Args:
-        spark: the session; None where there is none. When a lost executor makes Spark run a stage again, attempts count from 0 again, and only a classic
-            session can find that out.
-        target: the write.
+        spark: the session; None if there is none. If Spark runs a stage again after losing an executor, attempts are numbered from 0 again, which only a
+            classic session can detect.
+        target: the target of the write.
         committed: locations of the files that the job returned.
-        attempts: the attempts whose results were taken.
+        attempts: the attempts whose results are used.
     """
     successful = set(attempts)
     has_others = any(attempt.number > 0 or attempt.speculates for attempt in successful)
@@ -199,7 +202,7 @@ def _ran_again(spark: SparkSession, stage_ids: Iterable[int]) -> bool:
 
 @contextmanager
 def deleting_files_on_failure(target: WriteTarget) -> Iterator[None]:
-    """Delete every file of the operation if the block fails, or Ctrl-C leaves it."""
+    """Delete all files of the operation if the block fails, or is interrupted by Ctrl-C."""
     try:
         yield
     except BaseException:
@@ -209,9 +212,9 @@ def deleting_files_on_failure(target: WriteTarget) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FinishedFiles:
-    """The locations of files that the tasks of one operation finished: tasks add them, the driver takes them.
+    """The locations of files that the tasks of an operation have finished: tasks add them, the driver takes them.
 
-    All operations share one accumulator, because PySpark keeps every accumulator as long as the process lives.
+    All operations share one accumulator, because PySpark keeps every accumulator until the process ends.
     """
 
     accumulator: Accumulator[dict[str, list[str]]]
@@ -228,9 +231,9 @@ class FinishedFiles:
 
 @contextmanager
 def writing_job(spark: SparkSession, target: WriteTarget) -> Iterator[FinishedFiles]:
-    """Yield the finished files of a job. If the block fails, they are deleted at once, and then any other file of the operation.
+    """Yield the finished files of a job. If the block fails, first delete these files, then all other files of the operation.
 
-    A block whose job succeeds calls `delete_lost_attempts`.
+    After a successful job, the block must call `delete_lost_attempts`.
     """
     finished = FinishedFiles(_accumulator(spark.sparkContext), target.operation_uuid)
     with deleting_files_on_failure(target):

@@ -1,6 +1,6 @@
-"""`write_in_tasks`: a function over items that writes files, such as a compaction of data files, by one Spark task for each item.
+"""`write_in_tasks`: apply a function that writes files, for example a compaction, to items, with one Spark task for each item.
 
-The functions are those of `datafile/`: `rewrite_task`, `rewrite_group`, `compact_files`, `merge_deletes`. Functions that only read are `jobs/map_job.py`.
+The functions are in `datafile/`: `rewrite_task`, `rewrite_group`, `compact_files`, `merge_deletes`. For functions that only read, see `jobs/map_job.py`.
 Spec: Row-level Deletes (copy-on-write).
 """
 
@@ -26,7 +26,7 @@ from icefloe.spark.write.failed_attempt_cleanup import (
 
 @dataclass(frozen=True)
 class TaskFileWriter:
-    """The function that Spark tasks run: it takes the number and the item of one task, and returns the outcome of the wrapped function and the attempt."""
+    """The function of the Spark tasks: it takes the number and the item of a task, and returns the outcome of the wrapped function and the attempt."""
 
     function: Callable[[Any, WritingTask], Any]
     finished: FinishedFiles
@@ -49,9 +49,9 @@ def write_in_tasks(
     Args:
         spark: A classic session.
         description: The name of the job in Spark's UI.
-        function: The function; the files that it has written are the `added` of its outcome.
-        items: The items.
-        target: The write that the files are of.
+        function: The function; the attribute `added` of its outcome has the files that it wrote.
+        items: The items, one for each task.
+        target: The target of the write to which the files belong.
 
     Returns:
         The outcomes, in the order of the items.
@@ -59,7 +59,7 @@ def write_in_tasks(
     Raises:
         NoSuchFileError: a data or delete file is missing.
         DataFileFormatError: a file is damaged.
-        StorageError: the storage refused a task, and Spark's retries too; or the workers wrote to disks of their own.
+        StorageError: the storage refused a task and its retries; or the workers wrote to their local disks, which this process cannot read.
         EngineError: the job failed for another reason.
     """
     if not items:

@@ -1,6 +1,6 @@
-"""What a table's write may take in place of a DataFrame: one with a form of its own, where options change that of the table, or files that tasks have written.
+"""Arguments of a table's writes in place of a DataFrame: rows with a form of their own, because of options, or files that tasks have already written.
 
-`write_options.py` reads the options. Spec: Writing Data Files; Sorting.
+`write_options.py` parses the options. Spec: Writing Data Files; Sorting.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from icefloe.spec.partitioning.sort_order import SortOrder
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """Data files that are in the table's locations and have its current schema, spec and sort order."""
+    """Data files that are in the table's locations, and have its current schema, spec and sort order."""
 
     files: tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteForm:
-    """How the files of one write differ from the table's settings.
+    """The differences between the form of a write's files and the table's settings.
 
     Attributes:
         properties: table properties for this write.
@@ -47,7 +47,7 @@ class WriteForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsInForm:
-    """Rows for the writes of a table (`append`, `overwrite`, `dynamic_partition_overwrite`) with a form of their own."""
+    """Rows for the writes of a table (`append`, `overwrite`, `dynamic_partition_overwrite`), with a form of their own."""
 
     rows: DataFrame
     form: WriteForm

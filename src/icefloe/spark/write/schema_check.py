@@ -1,6 +1,6 @@
 """The check of a DataFrame's columns against a table's schema, before any row is computed.
 
-Tasks check the values, such as a null in a required column (`spec/schema/schema_cast.py`). Spec: Schema Evolution (promotions).
+Tasks check the values, for example nulls in a required column (`spec/schema/schema_cast.py`). Spec: Schema Evolution (promotions).
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,10 +44,10 @@ from icefloe.spec.types import (
     VariantType,
 )
 
-# Digits of the longest decimals that Spark holds as longs.
+# The maximum digits of decimals that Spark stores as longs.
 MAX_LONG_DIGITS = 18
-# Types that a Spark type may be written to besides its own: promotions that change no value, and text and bytes for types that Spark lacks, whose values
-# are checked one by one.
+# Additional types to which a Spark type may be written: promotions that change no value; and text and bytes for types that Spark lacks, whose values
+# are checked individually.
 _WRITABLE_AS = frozenset(
     {
         (IntegerType, LongType),
@@ -64,7 +64,7 @@ _WRITABLE_AS = frozenset(
 
 
 def check_fits(rows: SparkStruct, schema: Schema) -> None:
-    """Compare the names, with regard to case, and the types of the columns with the table's.
+    """Compare the names (case-sensitively) and types of the columns with the table's schema.
 
     Raises:
         SchemaMismatchError: required columns are missing, columns are not in the table, or types do not fit. The error lists all of them.
@@ -79,7 +79,7 @@ def check_fits(rows: SparkStruct, schema: Schema) -> None:
 
 
 def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with top-level decimals cast to the table's precision and scale; tasks cast all else."""
+    """Return the rows with top-level decimals cast to the table's precision and scale; tasks cast everything else."""
     field_types = {field.name: field.field_type for field in schema.fields}
     casts = {}
     for field in rows.schema.fields:
@@ -93,9 +93,9 @@ def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def unscaled_decimals(rows: DataFrame) -> dict[str, Column]:
-    """Return the unscaled values of top-level decimals of at most 18 digits, by name; none in a session of Spark Connect.
+    """Return the unscaled values of top-level decimals with at most 18 digits, by name; empty in a session of Spark Connect.
 
-    Spark holds these decimals as longs, but makes two big numbers of each to write 16 bytes to Arrow.
+    Spark stores these decimals as longs, but creates two big integers for each when it writes 16 bytes to Arrow.
     """
     kinds = {field.name: field.dataType for field in rows.schema.fields}
     names = [name for name, kind in kinds.items() if isinstance(kind, SparkDecimal) and kind.precision <= MAX_LONG_DIGITS]
@@ -146,7 +146,7 @@ def _type_problems(row_type: DataType, table_type: IcebergType, path: tuple[str,
 def _fits(row_type: DataType, table_type: PrimitiveType | VariantType, *, top_level: bool) -> bool:
     if is_geo_type(row_type):
         return geo_type(table_type) == row_type
-    if isinstance(row_type, SparkString):  # its collation is that of the rows alone
+    if isinstance(row_type, SparkString):  # the collation only belongs to the rows
         row_type = SparkString()
     problems: list[Problem] = []
     ids = count(1)

@@ -1,6 +1,6 @@
-"""Writes by Spark SQL and DataFrames: options are read, columns checked against the table, rows appended or written over others.
+"""Writes by Spark SQL and DataFrames: parse options, check columns against the table, and append or overwrite rows.
 
-A write is one commit, also where it adds columns. `write_options.py` has the options. Spec: Writing Data Files; Schema Evolution; Snapshots.
+A write is a single commit, even if it adds columns. `write_options.py` has the options. Spec: Writing Data Files; Schema Evolution; Snapshots.
 """
 
 import json
@@ -36,14 +36,14 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One write.
+    """A write of rows.
 
     Attributes:
         rows: the rows to write.
         options: the write's options.
         branch: the branch; None for main.
-        overwrite_filter: matches the rows that are replaced; None for an append.
-        whole_partitions: True if the partitions of the rows are replaced.
+        overwrite_filter: a filter that matches the rows to replace; None for an append.
+        whole_partitions: True if the partitions that contain the new rows are replaced.
     """
 
     rows: DataFrame
@@ -54,14 +54,14 @@ class Write:
 
 
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
-    """Return the options of a write, completed by the session's settings. Warn of settings that have no effect. Raises as `write_options`."""
+    """Return the options of a write, completed by the session's settings. Warn about settings without effect. Raises the errors of `write_options`."""
     settings = json.loads(static_method(spark, "PythonBridge", "settings", spark._jsparkSession.sessionState().conf()))
     warn_of_settings(spark, settings, SETTINGS)
     return write_options(options, settings, metadata, table_name)
 
 
 def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str) -> str | None:
-    """Return the branch of a write: that of its option, else that of the table's name. Raises `InvalidInputError` if they differ."""
+    """Return the branch of a write, from its option or from the table's name. Raises `InvalidInputError` if they differ."""
     if branch_in_name is not None and options.branch not in (None, branch_in_name):
         raise InvalidInputError(
             f"the table is named with the branch {branch_in_name!r}, and the write option branch is {options.branch!r}",
@@ -72,13 +72,13 @@ def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str
 
 
 def run_write(table: Table, write: Write) -> WriteResult | None:
-    """Write and commit the rows, as one metadata version of the table, and return the result; None where nothing had to be written.
+    """Write and commit the rows, as one metadata version of the table, and return the result; None if there was nothing to write.
 
     Raises:
-        SchemaMismatchError: the columns do not fit, are in another order, or a value does not fit.
+        SchemaMismatchError: the columns do not fit or are in a different order, or a value does not fit.
         InvalidSchemaError: `merge-schema` cannot add or widen a column.
-        CommitInvalidatedError: a concurrent commit changed what the isolation level forbids.
-        IcefloeError: what `Table.append` and `Table.overwrite` raise.
+        CommitInvalidatedError: a concurrent commit made a change that conflicts with the isolation level.
+        IcefloeError: the errors of `Table.append` and `Table.overwrite`.
     """
     if not write.options.merges_schema:
         return _write(table, table.metadata, write)
@@ -87,7 +87,7 @@ def run_write(table: Table, write: Write) -> WriteResult | None:
 
 
 def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None:
-    """Return the counts that a statement in SQL returns, by the names of its columns (`bridge/java/RowStatement.java`); None for no result."""
+    """Return the counts that a SQL statement returns, by column name (`bridge/java/RowStatement.java`); None without a result."""
     if result is None:
         return None
     inserted, deleted = result.inserted_records, result.deleted_records
@@ -104,7 +104,7 @@ def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None
 
 
 def write_within(transaction: Transaction, write: Write) -> WriteResult | None:
-    """Add the write to a transaction, with the columns that `merge-schema` adds, and return its result. Raises as `run_write`."""
+    """Add the write, and the columns that `merge-schema` adds, to a transaction, and return its result. Raises the errors of `run_write`."""
     if write.options.merges_schema:
         rows = _with_table_names(write.rows, transaction.table_metadata.schema())
         with transaction.update_schema() as update:
@@ -115,7 +115,7 @@ def write_within(transaction: Transaction, write: Write) -> WriteResult | None:
 def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> WriteResult | None:
     options, schema = write.options, metadata.schema()
     rows = _with_table_names(write.rows, schema)
-    # A required column that holds nulls in older files is nullable for Spark, so rows read from it are too; tasks refuse a null.
+    # A required column with nulls in older files is nullable in Spark, and so are rows that are read from it; tasks refuse nulls.
     _check(rows.schema, Schema(*relax_required_fields(schema.fields, metadata.schemas)), options)
     rows_in_form = RowsInForm(rows=rows, form=options.form)
     properties, branch = options.snapshot_properties, write.branch or MAIN
@@ -124,7 +124,7 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> Wr
     with branch_named(is_named=write.branch is not None):
         if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned():
             return changes.dynamic_partition_overwrite(rows_in_form, properties, branch, **isolation)
-        if replaces_partitions:  # an unpartitioned table is one partition, which a write without rows does not replace
+        if replaces_partitions:  # an unpartitioned table is a single partition, which a write without rows does not replace
             return None if rows.isEmpty() else changes.overwrite(rows_in_form, AlwaysTrue(), properties, branch=branch, **isolation)
         if write.overwrite_filter is not None:
             return changes.overwrite(rows_in_form, write.overwrite_filter, properties, branch=branch, **isolation)
@@ -132,7 +132,7 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> Wr
 
 
 def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with the table's spelling of names, inside columns too, unless the session distinguishes upper and lower case."""
+    """Return the rows with the table's spelling of names, also inside columns, unless the session is case-sensitive."""
     if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
         return rows
     struct = rows.schema
@@ -148,7 +148,7 @@ def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def _respell(struct: StructType, fields: Sequence[NestedField]) -> StructType:
-    """Return a struct of rows with the table's spelling of its names, at every depth."""
+    """Return a struct of rows with the table's spelling of its names, at every level."""
     exact = {field.name: field for field in fields}
     by_lower = {field.name.lower(): field for field in fields if field.name not in struct.names}
     spelled = []
@@ -171,7 +171,7 @@ def _spelled_type(kind: DataType, table_type: IcebergType) -> DataType:
 
 
 def _check(rows: StructType, schema: Schema, options: WriteOptions) -> None:
-    """Check the order and nullability of columns, which Spark does not check for tables with `write.spark.accept-any-schema`."""
+    """Check the order and nullability of columns, because Spark does not check them for tables with `write.spark.accept-any-schema`."""
     problems = list(_problems(rows, schema.fields, (), options))
     if problems:
         raise SchemaMismatchError(

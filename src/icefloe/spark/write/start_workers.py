@@ -1,6 +1,6 @@
-"""The start of Spark's Python workers before the first statement needs one: in local sessions, in the background, once per session.
+"""Starting Spark's Python workers before the first statement needs them: in local sessions, in the background, once per session.
 
-The first statement that writes would otherwise wait for an interpreter, for its imports, and for the JVM's classes that send Arrow to it.
+Otherwise the first statement that writes would wait for the start of Python, for its imports, and for the JVM's classes that send Arrow data.
 """
 
 import logging
@@ -21,19 +21,19 @@ JOB = "start the Python workers"
 _FIND = "from importlib.util import find_spec; print(find_spec('icefloe').origin)"
 _FIND_SECONDS = 30
 LOG = logging.getLogger(__name__)
-_STARTED: set[str] = set()  # ids of applications
+_STARTED: set[str] = set()  # the ids of the applications whose workers were started
 
 
 def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, str]:
-    """Return the setting for a new session by which its workers are forked with the modules of tasks imported.
+    """Return the setting for a new session which makes its workers start as forks with the modules for tasks already imported.
 
-    Nothing for a session on a cluster, and where the workers do not find this Icefloe: no Python function could run without the daemon.
+    The result is empty for a session on a cluster, and if workers would not find this Icefloe, because no Python function could run if the daemon cannot start.
 
     Args:
-        gateway: The gateway of the JVM, in which no session runs yet.
-        settings: The settings of the caller, which take precedence.
+        gateway: The gateway of the JVM, which has no session yet.
+        settings: The caller's settings, which take precedence.
     """
-    configured = gateway.jvm.org.apache.spark.SparkConf()  # of spark-defaults.conf and spark-submit
+    configured = gateway.jvm.org.apache.spark.SparkConf()  # settings from spark-defaults.conf and spark-submit
     master = str(settings.get("spark.master") or configured.get("spark.master", "local[*]"))
     if not _is_local(master) or DAEMON_SETTING in settings or configured.contains(DAEMON_SETTING):
         return {}
@@ -41,7 +41,7 @@ def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, s
 
 
 def start_workers(spark: SparkSession) -> None:
-    """Start a Python worker in the background, if the session is local and its workers run this Python. A failure is only logged: the first task starts one."""
+    """Start a Python worker in the background if the session is local and its workers use this Python. A failure is only logged."""
     context = spark.sparkContext
     application = str(context.applicationId)
     if application in _STARTED or not _is_local(str(context.master)) or not _is_this_python(context.pythonExec):
@@ -67,12 +67,12 @@ def _is_this_python(executable: str) -> bool:
 
 
 def _is_found_by_workers() -> bool:
-    """Return True if a new process of the workers' Python finds this Icefloe; it does not have what this process has added to `sys.path`."""
+    """Return True if a new process of the workers' Python finds this Icefloe; such a process does not have this process's changes of `sys.path`."""
     executable = os.environ.get("PYSPARK_PYTHON", "python3")
     if not _is_this_python(executable):
         return False
     try:
-        # The Python that this process runs.
+        # The Python executable of this process.
         search = subprocess.run([executable, "-c", _FIND], capture_output=True, check=True, timeout=_FIND_SECONDS)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return False

@@ -1,7 +1,8 @@
-"""The daemon of Spark's Python workers in a local session of Icefloe: PySpark's own, with the modules of tasks imported before it forks a worker.
+"""The daemon of Spark's Python workers in a local session of Icefloe: PySpark's daemon, with the modules for tasks imported before it forks workers.
 
-A worker of PySpark's daemon imports them in its first task, which takes longer than writing a few rows, and Spark ends workers that are idle for a minute.
-After each task, it collects garbage among all objects of these modules, which takes as long as planning 20,000 files; here it skips them.
+With PySpark's own daemon a worker imports these modules in its first task, which takes longer than writing a few rows, and Spark ends workers that are idle for
+a minute. After each task, a worker collects garbage among all objects of these modules, which takes as long as planning 20,000 files; here it skips these
+objects.
 """
 
 import gc

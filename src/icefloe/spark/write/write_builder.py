@@ -1,6 +1,6 @@
-"""`WritableTable`, a table that takes rows and deletes by a filter, and `SparkWriteBuilder`, one write to it.
+"""`WritableTable`: a table to which rows are written, and from which rows are deleted by a filter; and `SparkWriteBuilder`, a write to such a table.
 
-`sql_write.py` checks and commits the rows. DELETE of single rows, UPDATE and MERGE are `row_level/operation.py`, whose `RowLevelTable` extends
+`sql_write.py` checks and commits the rows. `row_level/operation.py` implements DELETE of single rows, UPDATE and MERGE; its `RowLevelTable` extends
 `WritableTable`. Spec: Writing Data Files.
 """
 
@@ -32,7 +32,7 @@ class WritableTable(ReadableTable):
     """The part of a loaded table that appends, overwrites and deletes by a filter.
 
     Attributes:
-        snapshot_properties: entries of the snapshot's summary, besides those of options and settings.
+        snapshot_properties: entries for the snapshot's summary, in addition to those from options and settings.
     """
 
     _selected: TableSelection
@@ -44,27 +44,27 @@ class WritableTable(ReadableTable):
 
     @abstractmethod
     def parts(self) -> Sequence[str]:
-        """Return the name of the table in statements: catalog, namespace, table, branch; empty where only options name it."""
+        """Return the table's name in statements: catalog, namespace, table, branch; empty if it is only known from options."""
 
     def recache(self) -> None:
-        """Read cached DataFrames of the table again; Spark does it only for statements that it runs itself."""
+        """Make Spark read cached DataFrames of the table again, which it does by itself only after statements that it runs."""
         if self.parts():
             recache(self._spark, self.parts())
 
     def frame(self, rows: Any) -> DataFrame:
-        """Return Java's Dataset as a DataFrame of its session."""
+        """Return Java's Dataset as a DataFrame of the Dataset's session."""
         return DataFrame(rows, self.session_of(rows.sparkSession()))
 
     def session_of(self, session: Any) -> SparkSession:
-        """Return the Python session for a session of the JVM; the write uses the settings of this session."""
+        """Return the Python session for a Java session, whose settings the write uses."""
         return session_of(self._spark, session)
 
     def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:  # noqa: ARG002 subclasses plan appends otherwise
         """Return the rows of a write's query.
 
         Args:
-            session: Spark's session that runs the write, an object of Java.
-            query: its logical plan.
+            session: the Java session that runs the write.
+            query: the logical plan of the rows.
             is_append: True if the write replaces no rows.
         """
         return rows_of(self._spark, session, query)
@@ -78,19 +78,19 @@ class WritableTable(ReadableTable):
             )
 
     def _options(self, options: Mapping[str, str], spark: SparkSession | None = None) -> WriteOptions:
-        """Return the options of a statement, completed as those of any write by the settings of a session, by default the attached one."""
+        """Return the options of a statement, completed by the settings of a session as for any write; by default of the attached session."""
         table = self._selected.table
         write_options = options_of_write(spark or self._spark, options, table.metadata, table.full_name)
         return replace(write_options, snapshot_properties={**write_options.snapshot_properties, **self.snapshot_properties})
 
     @connector_method
     def can_delete_where(self, predicates: list[Expression]) -> bool:
-        """Return True if Iceberg expressions express all predicates, and the table takes writes."""
+        """Return True if all predicates can be translated to Iceberg expressions, and the table can be written."""
         return not self._selected.is_past and None not in to_expressions(predicates, self._selected.table.schema())
 
     @connector_method
     def delete_where(self, predicates: list[Expression]) -> dict[str, int | None] | None:
-        """Delete the rows that match all predicates, commit, and return the counts of the statement."""
+        """Delete the rows that match all predicates, commit, and return the statement's counts."""
         self._check_writable()
         properties = self._options({}).snapshot_properties
         with branch_named(is_named=self._selected.branch is not None):
@@ -99,13 +99,13 @@ class WritableTable(ReadableTable):
 
     @connector_method
     def truncate_table(self) -> bool:
-        """Delete all rows, and commit."""
+        """Delete all rows and commit."""
         self.delete_where([])
         return True
 
     @connector_method
     def new_write_builder(self, info: WriteInfo) -> "SparkWriteBuilder":
-        """Return the builder of one write."""
+        """Return the builder of a write."""
         return SparkWriteBuilder(self, info["options"])
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: "SparkWriteBuilder") -> WriteResult | None:
@@ -113,11 +113,11 @@ class WritableTable(ReadableTable):
 
         Args:
             spark: the session whose settings complete the write's options.
-            rows: returns the rows; called after the checks of the table.
-            builder: options of the write, and which rows it replaces.
+            rows: a function that returns the rows; it is called after the checks of the table.
+            builder: the write's options, and the rows that it replaces.
 
         Returns:
-            The result; None where nothing had to be written.
+            The result; None if there was nothing to write.
         """
         self._check_writable()
         table = self._selected.table
@@ -141,13 +141,13 @@ class WritableTable(ReadableTable):
 
 
 class SparkWriteBuilder(ConnectorObject):
-    """One write: its options and the rows that it replaces. It implements Spark's `WriteBuilder` and `Write`, and writes a Dataset (`V1Write`).
+    """A write: its options and the rows that it replaces. It implements Spark's `WriteBuilder` and `Write`, and writes a Dataset (`V1Write`).
 
     Attributes:
         options: the write's options, by name.
-        overwrite_predicates: Spark's predicates of the replaced rows; None for an append.
-        whole_partitions: True if the write replaces the partitions that its rows are in.
-        merge_reads: of a MERGE that only inserts, which rows of the table it has read; None for another write.
+        overwrite_predicates: Spark's predicates for the rows to replace; None for an append.
+        whole_partitions: True if the write replaces the partitions that contain its rows.
+        merge_reads: for a MERGE that only inserts, the rows of the table that it has read; None for any other write.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
@@ -166,7 +166,7 @@ class SparkWriteBuilder(ConnectorObject):
 
     @connector_method
     def can_overwrite(self, predicates: list[Expression]) -> bool:
-        """Return True if rows that match these predicates can be replaced."""
+        """Return True if the rows that match these predicates can be replaced."""
         return self._table.can_delete_where(predicates)
 
     @connector_method
@@ -182,7 +182,7 @@ class SparkWriteBuilder(ConnectorObject):
 
     @connector_method
     def overwrite_dynamic_partitions(self) -> str:
-        """Replace the partitions that the written rows are in."""
+        """Replace the partitions that contain the written rows."""
         self.whole_partitions = True
         return THIS
 
@@ -191,9 +191,9 @@ class SparkWriteBuilder(ConnectorObject):
         """Write and commit the rows of a query, and return the counts. Spark plans a MERGE that only inserts as an append of its rows.
 
         Args:
-            session: Spark's session that runs the write.
-            query: the optimized plan of its rows.
-            merge_reads: of such a MERGE, which rows of the table its query reads; None for another write.
+            session: the Java session that runs the write.
+            query: the optimized plan of the rows.
+            merge_reads: for such a MERGE, the rows of the table that its query reads; None for any other write.
         """
         self.merge_reads = merge_reads
         is_append = self.overwrite_predicates is None and not self.whole_partitions

@@ -1,6 +1,6 @@
-"""The options of a write, under the names that Spark's users of Iceberg know: from the write itself, else from the session's settings.
+"""The options of a write, with the names that Spark users of Iceberg use: from the write itself, or else from the session's settings.
 
-An option overrides a session setting, and that the table's property. `formatted_rows.py` and `sql_write.py` apply the options.
+An option overrides a session setting, which overrides the table's property. `formatted_rows.py` and `sql_write.py` apply the options.
 Spec: Writing Data Files; Commit Conflict Resolution and Retry.
 """
 
@@ -28,7 +28,7 @@ _FLAGS = {
     "merge-schema": (False, True),
     "use-table-distribution-and-ordering": (True, False),
 }
-# Options that are table properties for one write, and whether the session has a setting of the name.
+# Options that set a table property for one write, and whether the session has a setting with this name.
 _PROPERTIES: Mapping[str, tuple[Property[Any], bool]] = {
     "write-format": (table_properties.DEFAULT_FILE_FORMAT, False),
     "target-file-size-bytes": (table_properties.TARGET_FILE_SIZE_BYTES, False),
@@ -36,7 +36,7 @@ _PROPERTIES: Mapping[str, tuple[Property[Any], bool]] = {
     "fanout-enabled": (table_properties.FANOUT_ENABLED, False),
     "advisory-partition-size": (table_properties.ADVISORY_PARTITION_SIZE_BYTES, True),
 }
-# Options that are a property of the file format: its codec and compression level.
+# Options that set a property of the file format: its codec and compression level.
 _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
     "compression-codec": {
         "parquet": table_properties.PARQUET_CODEC,
@@ -47,7 +47,7 @@ _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
     "compression-strategy": {"orc": table_properties.ORC_COMPRESSION_STRATEGY},
 }
 _OTHERS = ("branch", "overwrite-mode", "isolation-level", "validate-from-snapshot-id", "output-spec-id", "output-sort-order-id")
-# Options of Java's Iceberg that Icefloe does not support, and what to do; ignoring them would write other files than the user expects.
+# Options of Java's Iceberg that Icefloe does not support, with the next step; ignoring them would write different files than the user expects.
 REFUSED_OPTIONS = {
     "rewritten-file-scan-task-set-id": "rewrite files by the procedures",
     "delete-format": "leave it out: deletes have the format of the table's version",
@@ -66,7 +66,7 @@ SETTINGS = (
     *_COMPRESSION,
     SNAPSHOT_PROPERTY,
 )
-# Both for the configuration reference.
+# Options and settings, for the configuration reference.
 WRITE_OPTIONS = (
     *(Option(name, f"`{known.name}` for one write.") for name, (known, _) in _PROPERTIES.items()),
     *(
@@ -108,18 +108,18 @@ WRITE_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of one write.
+    """The parsed options of a write.
 
     Attributes:
         form: file properties, partition spec and sort order that differ from the table's.
-        snapshot_properties: entries of the snapshot's summary.
-        branch: the branch to write; None if the options name none.
+        snapshot_properties: entries for the snapshot's summary.
+        branch: the branch to write; None if the options do not have it.
         overwrites_partitions: True if an overwrite of all rows replaces only the partitions of the written rows.
         isolation_level: `serializable` or `snapshot`; None for the table's.
-        validate_from: id of the snapshot that was read; commits after it are checked for conflicts.
-        merges_schema: True to add the columns that the table lacks.
-        checks_nullability: True to refuse nullable columns for required ones before the job.
-        checks_ordering: True to refuse columns in another order than the table's.
+        validate_from: id of the snapshot that was read; later commits are checked for conflicts.
+        merges_schema: True to add columns that the table lacks.
+        checks_nullability: True to refuse nullable columns for required columns, before the job.
+        checks_ordering: True to refuse columns whose order differs from the table's.
     """
 
     form: WriteForm
@@ -134,7 +134,7 @@ class WriteOptions:
 
 
 def write_options(options: Mapping[str, str], settings: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
-    """Return the options of a write. Names match in any case; options of other data sources are ignored.
+    """Parse the options of a write. Names may have any case; options of other data sources are ignored.
 
     Args:
         options: the options of the write.
@@ -143,7 +143,7 @@ def write_options(options: Mapping[str, str], settings: Mapping[str, str], metad
         table_name: the table's name, for errors.
 
     Raises:
-        InvalidInputError: a value is not allowed, the table has no such spec, sort order or snapshot, or an option seems misspelt.
+        InvalidInputError: a value is not allowed; the table does not have the spec, sort order or snapshot; or an option seems misspelt.
         UnsupportedFeatureError: Icefloe does not support an option of Java's Iceberg.
     """
     reader = _OptionReader({key.lower(): value for key, value in options.items()}, settings, table_name)
