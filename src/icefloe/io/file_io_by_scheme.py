@@ -170,35 +170,97 @@ class SchemeFileIO:
         return file_io_for(location, self.properties, self.access)
 
     def read(self, location: str) -> bytes:
-        """Return the content of a file."""
+        """Return the content of a file.
+
+        Args:
+            location: The location of the file.
+
+        Raises:
+            NoSuchFileError: The file does not exist.
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The file cannot be read.
+        """
         return self.at(location).read(location)
 
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
-        """Write the whole file or nothing. Raises `FileAlreadyExistsError` unless `overwrite`."""
+        """Write the whole file or nothing, and create the folders above it.
+
+        Args:
+            location: The location of the file.
+            content: The bytes of the file.
+            overwrite: Whether an existing file is replaced.
+
+        Raises:
+            FileAlreadyExistsError: The file exists, and `overwrite` is False.
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The file cannot be written.
+        """
         self.at(location).write(location, content, overwrite=overwrite)
 
     def exists(self, location: str) -> bool:
-        """Return True if a file is there."""
+        """Return True if a file exists at a location. A folder is not a file.
+
+        Args:
+            location: The location of the file.
+
+        Raises:
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The storage does not respond.
+        """
         return self.at(location).exists(location)
 
     def size(self, location: str) -> int:
-        """Return the length in bytes."""
+        """Return the length of a file in bytes.
+
+        Args:
+            location: The location of the file.
+
+        Raises:
+            NoSuchFileError: The file does not exist.
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The storage does not respond.
+        """
         return self.at(location).size(location)
 
     def delete(self, location: str) -> None:
-        """Delete the file; a file that does not exist is not an error."""
+        """Delete a file; a file that does not exist is not an error.
+
+        Args:
+            location: The location of the file.
+
+        Raises:
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The file cannot be deleted.
+        """
         self.at(location).delete(location)
 
     def new_input(self, location: str) -> InputFile:
-        """Return a file to read, as in PyIceberg: `io.new_input(location).open()`."""
+        """Return a file to read, as in PyIceberg: `io.new_input(location).open()`. The file need not exist yet.
+
+        Args:
+            location: The location of the file.
+        """
         return InputFile(location, self)
 
     def new_output(self, location: str) -> OutputFile:
-        """Return a file to write, as in PyIceberg: `io.new_output(location).create()`."""
+        """Return a file to write, as in PyIceberg: `io.new_output(location).create()`. The file is created by `create`.
+
+        Args:
+            location: The location of the file.
+        """
         return OutputFile(location, self)
 
     def open_input(self, location: str) -> Any:
-        """Return a seekable `pyarrow.NativeFile`."""
+        """Open a file for reading, and return a seekable `pyarrow.NativeFile`.
+
+        Args:
+            location: The location of the file.
+
+        Raises:
+            NoSuchFileError: The file does not exist.
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The file cannot be opened.
+        """
         return self.at(location).open_input(location)
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
@@ -207,7 +269,16 @@ class SchemeFileIO:
         return storage.open_sized_input(location, size, ending) if isinstance(storage, OpensSizedFiles) else storage.open_input(location)
 
     def open_output(self, location: str) -> Any:
-        """Create a file, and return a `pyarrow.NativeFile` to write it."""
+        """Create a file, and return a `pyarrow.NativeFile` to write it.
+
+        Args:
+            location: The location of the file.
+
+        Raises:
+            FileAlreadyExistsError: The file exists.
+            LocationNotAllowedError: The catalog's configuration does not allow the location.
+            StorageError: The file cannot be created.
+        """
         return self.at(location).open_output(location)
 
     def open_unique_output(self, location: str) -> Any:

@@ -53,7 +53,7 @@ class PartitionMeasures:
 
     Attributes:
         partition: The partition in folder form, such as `day=2026-11-01`; empty for an unpartitioned spec.
-        spec_id: The partition spec.
+        spec_id: The id of the partition spec.
         files: The number of data files.
         size_in_bytes: The total size of these files.
         best_files: The number of files of the target size that could hold these bytes.
@@ -124,7 +124,7 @@ class TableMeasures:
         clustering: The clustering of each measured column.
         manifests: The manifests of each content and partition spec.
         snapshots: The number of snapshots.
-        expirable: The number of snapshots, branches and tags that the table's retention policy no longer keeps.
+        expirable: The snapshots, branches and tags that the table's retention policy no longer keeps.
         oldest_snapshot_ms: The time of the oldest snapshot.
         statistics_files: The number of column and partition statistics files in the metadata.
     """

@@ -36,7 +36,7 @@ class RemoveOrphanFilesResult(OperationResult):
         files: A sorted `pyarrow.Table` with `path`, `size_in_bytes` and `modified_ms` of the orphan files. If there are too many, it has only the first ones
             found.
         lists: The locations of the lists that were written, purged or dropped.
-        waiting_lists: The number of lists that a purge skipped because they are too young.
+        waiting_lists: The locations of lists that a purge skipped because they are too young.
         skipped_files: The number of files in lists that a purge skipped: they are referenced again, changed, or outside of the table.
         pending: Metadata files of commits that may still happen; the files that they reference were kept.
         other_tables: Folders of other tables, which were excluded.

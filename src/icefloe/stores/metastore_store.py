@@ -71,7 +71,7 @@ class MetastoreStore(ABC):
         return Committed()
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Determine how a commit ended. See `CatalogStore.commit_status`. If nothing has changed, the conditional request is sent again."""
+        """Determine how a commit ended. See `CatalogStore.commit_status`. If nothing has changed, the request is sent again: it cannot succeed twice."""
         request = requests[0]
         try:
             current = self.load(request.identifier).metadata_location

@@ -95,7 +95,8 @@ def aggregate_values(aggregates: Sequence[tuple[str, NestedField | None]], plan:
         Counts as ints, and MIN and MAX as physical values; MIN and MAX are None if there are no values.
 
     Raises:
-        AggregateNotPushed: There are deletes other than deletion vectors for counts of rows; or counts or bounds of a file are missing or not exact.
+        AggregateNotPushed: Rows are deleted by other means than deletion vectors; an aggregate is on a column and there are deletes; or counts or bounds of a
+            file are missing or not exact.
     """
     rows = plan.records_after_deletes
     if rows is None or (plan.delete_files and needs_statistics(aggregates)):

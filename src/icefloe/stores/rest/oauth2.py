@@ -1,6 +1,7 @@
 """`OAuth2Session`: OAuth2 bearer tokens by client credentials or token exchange, refreshed before they expire.
 
-A token is fetched at the first request, and again when a tenth of its lifetime, or five minutes, is left. The thread that sends the next request fetches it.
+A token is fetched at the first request, and again when a tenth of its lifetime, but at most five minutes, is left. The thread that sends the next request
+fetches it.
 Spec: REST catalog, getToken.
 """
 
