@@ -7,26 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.repetitions import ALL
 
 if TYPE_CHECKING:  # most tests run without Spark
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent
-# Queries of few rows are interpreted sooner than they are compiled: an eighth of the processor time of MERGE, UPDATE and DELETE. Tests of readers set both.
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """Start the session in the folder of the repository: its workers find the modules of the tests by the folder that it was started in."""
-    conf = {
-        "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.default.parallelism": "2",
-        "spark.ui.enabled": "false",
-        **({} if ALL else INTERPRETED),
-    }
+    conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "2", "spark.ui.enabled": "false"}
     with chdir(ROOT):
         started = import_module("icefloe.spark.runtime.start_session").session(conf, master="local[2]", app_name="icefloe tests")
     yield started

@@ -253,7 +253,7 @@ def test_no_credentials_are_given_for_a_location_outside_the_warehouse_whatever_
     served: Any = SimpleNamespace(
         catalog=SimpleNamespace(load_table=lambda _: table),
         policy=LocationPolicy(warehouse="s3://lake"),
-        storage=SimpleNamespace(vended=lambda *_: [{"prefix": metadata.location}]),
+        storage=SimpleNamespace(vend=lambda *_: [{"prefix": metadata.location}]),
     )
     call = Call(path={"namespace": "db", "table": "t"})
     with pytest.raises(RefusedRequest, match="outside the warehouse"):
