@@ -79,10 +79,10 @@ def total_of(counts: Iterable[FileTotals | None]) -> FileTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedManifest:
-    """A manifest of a run.
+    """A manifest that one run of the checks reads.
 
     Attributes:
-        number: The number of the manifest in the run, from 0.
+        number: The index of the manifest among all manifests of the run, which have no duplicates.
         row: The entry of the manifest in a manifest list.
         path: The location of the manifest.
         snapshot_id: The id of the first snapshot that has the manifest.
@@ -103,7 +103,7 @@ class ManifestDigest:
     """The result of the check of one manifest. Each array has one value for each live entry.
 
     Attributes:
-        number: The number of the manifest in the run.
+        number: The `number` of the manifest, see `ListedManifest`.
         findings: The findings about the manifest and its entries.
         live: The counts of its live entries; None if the manifest could not be read, or an entry has a wrong status or content.
         added: The counts of its added entries.
@@ -147,7 +147,7 @@ class SnapshotManifests:
 
     Attributes:
         snapshot: The snapshot.
-        numbers: The numbers of its manifests in the run, in the order of its manifest list.
+        numbers: The `number` of each of its manifests (see `ListedManifest`), in the order of its manifest list.
         is_whole: False if a part of the manifest list could not be read.
     """
 

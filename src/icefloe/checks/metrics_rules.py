@@ -167,11 +167,11 @@ def _numbers(items: _Items) -> NDArray[np.int64]:
 
 
 def _align(items: _Items, others: _Items, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each item the number that another map has for the same entry and field id, or `NO_NUMBER`.
+    """Return, for each item, the number in another map column for the same entry and field id; `NO_NUMBER` if there is none.
 
     Args:
         items: The items.
-        others: The items of the other map.
+        others: The items of the other map column.
         numbers: The numbers of `others`.
     """
     places = _places(items, others)
@@ -179,7 +179,7 @@ def _align(items: _Items, others: _Items, numbers: NDArray[np.int64]) -> NDArray
 
 
 def _places(items: _Items, others: _Items) -> NDArray[np.int64]:
-    """Return for each item the position of the item in another map with the same entry and field id, or -1."""
+    """Return, for each item, the position in `others` of the item that has the same entry and field id; -1 if there is none."""
     if np.array_equal(items.keys, others.keys) and np.array_equal(items.owners, others.owners):
         return np.arange(len(items.keys))
     if not len(others.keys):

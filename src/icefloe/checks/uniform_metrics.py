@@ -26,7 +26,7 @@ class _Matrix:
 
     Attributes:
         ids: The field ids of each entry, in their order.
-        values: The values of all entries, an Arrow array; those of one entry follow those of another.
+        values: The values as an Arrow array, entry by entry: first all values of the first entry, in the order of `ids`.
         rows: The number of entries.
     """
 
@@ -67,7 +67,12 @@ def statistics_are_clean(
 
 
 def _matrix(entries: ManifestEntries, name: str) -> _Matrix | None:
-    """Return a map column as a matrix; None if its entries have different fields, or if an entry has a field twice or without a value."""
+    """Return a map column of a manifest, such as `value_counts`, as a matrix with a row for each manifest entry and a column for each field id.
+
+    Returns:
+        The matrix; None if the entries have different field ids, or the same in different orders; if only some entries have the map; or if an id is repeated or
+        null, or a value is null.
+    """
     maps = entries.columns[name]
     if not entries.length or maps.null_count == entries.length:
         return _Matrix((), maps.items[:0], entries.length)
@@ -126,7 +131,7 @@ def _bounds_fit(lower: _Matrix, upper: _Matrix, kinds: Mapping[int, PrimitiveTyp
 
 
 def _select_fields(matrix: _Matrix, field_ids: Sequence[int]) -> Any:
-    """Return the values of some fields; those of one entry follow those of another."""
+    """Return the values of some fields as an Arrow array, entry by entry: first all values of the first entry, in the order of `field_ids`."""
     if list(field_ids) == list(matrix.ids):
         return matrix.values
     places = np.arange(matrix.rows)[:, None] * len(matrix.ids) + np.array(matrix.columns(field_ids))

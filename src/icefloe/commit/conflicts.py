@@ -117,11 +117,11 @@ def planned_on(snapshot_id: int | None) -> ConflictRules:
 
 
 def isolation_rules(level: str | None, since: int | None) -> ConflictRules | None:
-    """Return the rules of an isolation level, with all rows of the table as matching rows; None if the level is None.
+    """Return the rules of an isolation level for a change that may depend on any row of the table; None if the level is None.
 
     Args:
-        level: `snapshot` refuses commits that deleted matching rows, `serializable` also commits that added some; None checks nothing.
-        since: the snapshot that the change was planned on.
+        level: with `snapshot`, a newer commit that deleted rows is a conflict; with `serializable`, also one that added rows; None checks nothing.
+        since: the snapshot that the change was planned on; None checks all snapshots of the branch.
 
     Raises:
         InvalidInputError: there is no such isolation level.

@@ -99,7 +99,7 @@ def spec_of_folders(locations: Iterable[str], specs: Sequence[PartitionSpec], cu
 
 
 def _identity_names(spec: PartitionSpec) -> tuple[str, ...] | None:
-    """Return the lower-case field names of a spec that has only identity transforms."""
+    """Return the field names of a spec in lower case; None if it has a transform other than identity."""
     if not all(isinstance(field.transform, IdentityTransform) for field in spec.fields):
         return None
     return tuple(field.name.lower() for field in spec.fields)

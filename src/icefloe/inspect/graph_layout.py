@@ -33,7 +33,7 @@ def newest_first(parents: Mapping[int, int | None], age: Mapping[int, int]) -> l
 
 
 def draw(commits: Iterable[int], parents: Mapping[int, int | None]) -> list[tuple[str, tuple[str, ...]]]:
-    """Draw each commit as its own line and the lines below it, which shift lanes to their next positions.
+    """Draw a graph of commits as text: one line for each commit, and below it the lines that connect it with the next commit.
 
     A lane is a column of the drawing that leads down to one commit. If another lane already leads to the parent of a commit, the lanes join at the left one. If
     the parent is not in `parents`, the lane ends.

@@ -141,7 +141,7 @@ def _possible_types(text: str) -> tuple[type[PrimitiveType], ...]:
 
 
 class TextTypes:
-    """The types that all observed texts of a column have."""
+    """Inference of a column's type: the types to which every text that was observed so far can be converted."""
 
     def __init__(self, kinds: Sequence[PrimitiveType] | None = None) -> None:
         """Prepare to observe.

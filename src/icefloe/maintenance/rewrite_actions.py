@@ -63,7 +63,7 @@ class RewriteDataFilesAction(SlicedAction[RewriteDataFilesResult]):
     name = MaintenanceAction.REWRITE_DATA_FILES
 
     def plan(self, state: TableState) -> ActionPlan:
-        """Return the groups of data files whose rewrite pays, and the groups that are left."""
+        """Return the groups of data files whose rewrite is worth its cost; and as left work the groups that are not rewritten, with the reasons."""
         plan = state.rewrite
         cost_of_deletes = _DeleteCosts(state)
         work: list[PlannedWork] = []

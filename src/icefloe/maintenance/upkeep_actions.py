@@ -142,7 +142,7 @@ class OrphanSteps:
 
 
 class RemoveOrphanFilesAction(WholeAction):
-    """List orphan files, and delete the files in lists that are old enough."""
+    """Search the folder for orphan files and write a list of them; in a later run, when the list is old enough, delete the listed files."""
 
     name = MaintenanceAction.REMOVE_ORPHAN_FILES
 

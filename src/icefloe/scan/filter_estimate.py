@@ -64,7 +64,7 @@ def kept_share(plan: ScanPlan, distinct: Mapping[int, int]) -> float:
 
 
 def kept_shares(columns: ManifestColumns, bound: BooleanExpression, distinct: Mapping[int, int]) -> Shares:
-    """Estimate the share of the rows of each file that a filter keeps, without a least share.
+    """Estimate the share of the rows of each file that a filter keeps. Unlike the result of `kept_share`, it may be below `LEAST_SHARE`.
 
     Args:
         columns: The files, with the statistics of the columns in the filter. Missing statistics count as unknown.

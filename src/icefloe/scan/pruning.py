@@ -277,7 +277,7 @@ def strict_mask(columns: ManifestColumns, bound: BooleanExpression, spec: Partit
 
 
 def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> list[tuple[Reason, str]]:
-    """Return for each file the reason why it is kept or skipped, and the bound that decided; the bound is an empty text for kept files."""
+    """Return for each file why it is kept or skipped, and the explanation of the bound or partition value that excludes it; empty if none does."""
     test = FileMetricsEvaluator(columns, bound, spec, schema)
     return [test.explain(index) for index in range(len(columns))]
 
@@ -352,7 +352,7 @@ class FileMetricsEvaluator:
         return distinct_residuals, index.reshape(-1)
 
     def explain(self, index: int) -> tuple[Reason, str]:
-        """Return the reason for the file at `index`, and the bound that decided."""
+        """Return why the file at `index` is kept or skipped, and the explanation of the bound or partition value that excludes it; empty if none does."""
         if self._records[index] == 0:
             return Reason.NO_ROWS, ""
         if self.may_match[index]:

@@ -63,7 +63,7 @@ def time_of(micros: int) -> time:
 
 
 def micros_of(value: datetime) -> int:
-    """Return the microseconds since 1970-01-01T00:00:00; of an aware datetime, since that instant in UTC."""
+    """Return the microseconds since 1970-01-01T00:00:00, for a datetime with a time zone since that time in UTC."""
     return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICRO
 
 

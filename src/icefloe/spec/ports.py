@@ -132,7 +132,10 @@ class StorageAccess(Protocol):
     """
 
     def settings_for(self, location: str) -> StorageSettings:
-        """Return the present settings of requests for a location. Both parts are from the same response of the catalog, even if another thread renews them."""
+        """Return the present settings of requests for a location.
+
+        The properties and `is_signed` fit together, even if another thread renews the access meanwhile: both are from the same response of the catalog.
+        """
 
     def expires_at_s(self, location: str) -> float | None:
         """Return the time at which the credentials of a location expire, in seconds since 1970-01-01 UTC; None if it is unknown."""

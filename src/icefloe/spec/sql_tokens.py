@@ -193,7 +193,7 @@ def _tokens_of(text: str) -> Iterator[Token]:
 
 
 def _end_of_comment(text: str, start: int) -> int:
-    """Return the offset after the bracketed comment at `start`, which may contain other comments."""
+    """Return the offset after the bracketed comment at `start`, which may contain other comments; the end of the text if the comment is not closed."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge[0] == "/*" else -1

@@ -138,8 +138,8 @@ class CatalogStore(Protocol):
         """Determine how a commit ended whose outcome was unknown.
 
         Returns:
-            `Committed` if a table has its change. `Conflicted` if the commit cannot happen any more, or if another writer has changed the tables since,
-            possibly on top of it. `Unknown` as long as the outcome cannot be determined.
+            `Committed` if any of the tables has its change, because all tables change or none. `Conflicted` if the commit cannot happen any more; also if
+            another writer has changed the tables since, because the commit may be hidden below that change. `Unknown` if the outcome cannot be determined yet.
         """
 
     def rename(self, source: Identifier, target: Identifier) -> None:

@@ -35,7 +35,7 @@ _TIMES_TESTED = 2
 
 
 class ParquetRows:
-    """An open Parquet file."""
+    """An open Parquet file, with the interface `StoredFile`: it reads the row groups of one scan task."""
 
     # A Parquet file states the unit of each timestamp column; if it does not fit the table's column, this is an error.
     floors_nanoseconds = False

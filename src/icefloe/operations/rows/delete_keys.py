@@ -97,7 +97,9 @@ class DeleteKeys:
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """Return the attempt on a base, see `Action.attempt`; None if there are no keys, or the table has no rows.
+        """Return the attempt that adds equality delete files with the keys to `base`; None if there are no keys, or the table has no rows.
+
+        The files are written first, unless an earlier attempt wrote them for the same specs. See `Action.attempt`.
 
         Raises:
             UnsupportedFeatureError: the table's format version is 1.

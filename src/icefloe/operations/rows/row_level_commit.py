@@ -262,7 +262,7 @@ def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) 
 def row_level_result(
     action: RowLevel, command: Command, rows: ChangedRows, engine: str, attempt: Attempt | None, attempts: int
 ) -> WriteResult:
-    """Return the result of the statement."""
+    """Return the result of a row-level statement: its snapshot, and the counts of its files and rows. `attempt` is None if nothing was committed."""
     change = action.change
     return WriteResult(
         operation=command.value,

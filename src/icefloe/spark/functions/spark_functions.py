@@ -59,7 +59,14 @@ _TRUNCATED = (*_NUMBERS, spark_types.LongType, spark_types.DecimalType, spark_ty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundFunction:
-    """A function for arguments of known types."""
+    """A function of a catalog, after Spark has determined the types of its arguments.
+
+    Attributes:
+        name: The name of the function.
+        inputs: The types of the arguments.
+        result: The type of the result.
+        of: Returns the result as a column, for the columns of the arguments.
+    """
 
     name: str
     inputs: tuple[DataType, ...]

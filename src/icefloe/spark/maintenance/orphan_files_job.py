@@ -293,7 +293,7 @@ class _OrphanSearch:
         return listed
 
     def _referenced_keys(self, referenced: ReferencedFiles) -> DataFrame:
-        """Return the hashes of the referenced files' keys, with their prefixes. Raises the errors of `ReferencedFiles.batches`."""
+        """Return a row for each referenced file: the hash of its key, its scheme and its authority. Raises the errors of `ReferencedFiles.batches`."""
         keys, description = self.request.keys, f"read the files that {self.request.table_name} needs"
         rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFilesTask(self.request.io, keys), _REFERENCED_ROWS)
         paths = [*referenced.paths, *referenced.manifests["manifest_path"].to_pylist()]

@@ -131,7 +131,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
 
     Args:
         rows: the rows of the statement, with the operation in the first column.
-        ordinals: the ordinals of their columns.
+        ordinals: which column of `rows` has the operation, the old row's file, position and id, and each column of the table.
         target: the table, and the location of new files.
         unmatched: a function that counts, after the job, the updated and deleted rows that matched no source row of a MERGE.
 

@@ -142,9 +142,10 @@ def _new_plan(rows: DataFrame) -> Any:
 
 
 def _read_few(rows: DataFrame) -> pa.Table | None:
-    """Read the rows as Arrow with one job; return None if they take more than `MOST_BYTES_HERE`, or if tasks cannot limit them.
+    """Read the rows as Arrow with one job; return None if they take more than `MOST_BYTES_HERE` or than Spark's limit for results.
 
-    Spark's estimate may be far too low, so that each task measures its rows and returns no more than its share of the limit.
+    Spark's estimate may be far too low. So each task measures its rows, and returns no more than its share of the limit. Executors without Icefloe's Java
+    classes cannot do this; then None is returned too.
     """
     spark = rows.sparkSession
     if not executors_have_classes(spark):

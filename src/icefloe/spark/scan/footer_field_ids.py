@@ -33,7 +33,7 @@ class StoredFields(NamedTuple):
 
 
 def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[StoredFields]:
-    """Return the field ids in the file of each task, in the order of the tasks.
+    """Read the field ids and the widths of unsigned integer columns from the file of each task. The result is in the order of the tasks.
 
     Args:
         spark: A classic session; its tasks read the footers if there are more than `MOST_ON_DRIVER`.
@@ -52,7 +52,7 @@ def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask]
 
 
 def fields_in(io: FileIO, task: FileScanTask) -> StoredFields:
-    """Return the field ids in the file of a scan task."""
+    """Read the field ids and the widths of unsigned integer columns from the file of a scan task. Raises the errors of `opened_stored_file`."""
     with opened_stored_file(io, task) as stored:
         columns = stored.schema
     types = dict(_types(columns))

@@ -54,7 +54,7 @@ class RowsRequest(Protocol):
 
     @property
     def read_as(self) -> Schema:
-        """The columns of the files, in their order in the files."""
+        """For CSV files, whose columns Spark matches by position, all columns of the files in their order; for other formats the same as `columns`."""
 
     @property
     def options(self) -> Mapping[str, str]:

@@ -413,6 +413,11 @@ class _Columns:
     def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
         """Check that a file with these field ids has every required column without a default.
 
+        Args:
+            path: The location of the file, for the error.
+            ids: The field ids in the file; None, for a file without field ids, is not checked.
+            constant_ids: The ids of the columns with one value per file, which the file need not have.
+
         Raises:
             DataFileFormatError: The file lacks such a column.
         """
@@ -422,7 +427,15 @@ class _Columns:
             raise lacks_required(path, missing, "".join(f"{name}." for name in above))
 
     def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
-        """Return the reason why Spark's own scan cannot read a file with these fields (empty if it can), and the columns with a default that the file lacks."""
+        """Return whether Spark's own scan can read a file with these fields.
+
+        Args:
+            stored: The fields in the file.
+            constant_ids: The ids of the columns with one value per file, which the file need not have.
+
+        Returns:
+            The reason why Spark cannot read the file, empty if it can; and the ids of the top-level columns that the file lacks and that have a default.
+        """
         ids = stored.ids
         if ids is None:
             return "a file has no field ids", frozenset()

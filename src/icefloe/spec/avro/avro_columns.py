@@ -28,7 +28,7 @@ _BATCH_RECORDS = 16_384
 def read_batches(
     container: Container, projection: Struct, *, batch_records: int = _BATCH_RECORDS, by_compiled: bool = compiled_codec.AVAILABLE
 ) -> Iterator[dict[str, list[Any]]]:
-    """Yield the projected columns as lists, in file order.
+    """Yield batches of records in file order: each is a dictionary from the names of the projected columns to lists with one value for each record.
 
     Args:
         container: the file.

@@ -36,7 +36,9 @@ _Take = Callable[[Any], tuple[Any, ...]]
 
 
 def read_values(container: Container, projection: Struct, batch_records: int) -> Iterator[dict[str, list[Any]]]:
-    """Yield the projected columns as lists, as `avro_columns.read_batches` does.
+    """Yield batches of records in file order: each is a dictionary from the names of the projected columns to lists with one value for each record.
+
+    A batch has at most `batch_records` records. `avro_columns.read_batches` calls this function where the compiled reader cannot be used.
 
     Raises:
         AvroFormatError: the file is damaged, or one of its records takes more memory than the limit `avro_block_bytes` allows.

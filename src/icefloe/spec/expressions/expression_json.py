@@ -115,9 +115,10 @@ def joined_pairwise(word: str, terms: Sequence[Any]) -> Any:
 
 
 def _as_floats(predicate: BoundPredicate) -> BooleanExpression:
-    """Return an equivalent test of a float column with 32-bit literals, because a reader would round the doubles of a bound predicate to 32 bits.
+    """Return a predicate on a float column as an equivalent one whose literals are 32-bit floats; a predicate on any other column is returned unchanged.
 
-    If the nearest float is above the literal, `> literal` becomes `>=` with that float; other comparisons are adjusted in the same way.
+    The literals of a bound predicate are doubles. Readers of the JSON round them to 32 bits, which could change the result: if the nearest float is above the
+    literal, `> literal` must become `>=` with that float, and so on. A literal of an equality that is no float is left out, because no value equals it.
     """
     if not isinstance(predicate.field.field_type, FloatType) or all(_nearest_float(value) == value for value in predicate.values):
         return predicate

@@ -72,7 +72,11 @@ class JsonText:
 
 
 def plain(parts: Sequence[JsonText]) -> list[Part]:
-    """Return the text of all parts, with small ones joined to their neighbours. In a large file, each part is in whole pages, filled with spaces."""
+    """Return the content of an uncompressed file, as a sequence of parts. Small successive parts are joined.
+
+    If the file has at least `_PAGED` bytes, each part is in whole pages of memory, and spaces fill its last page; the parts stay as they are if the system
+    allows no more memory maps.
+    """
     joined = list(_without_small(parts))
     if sum(part.length for part in parts) >= _PAGED:
         with suppress(OSError):  # the process already has as many memory maps as the system allows
@@ -81,7 +85,7 @@ def plain(parts: Sequence[JsonText]) -> list[Part]:
 
 
 def gzip_parts(parts: Sequence[JsonText]) -> list[Part]:
-    """Return a gzip file of the text of all parts, in parts."""
+    """Return the content of a gzip file with the text of all parts, as a sequence of its header, the compressed parts and its end."""
     content: list[Part] = [_GZIP_HEADER]
     checksum = 0
     for part in _without_small(parts):

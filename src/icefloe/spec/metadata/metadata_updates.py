@@ -168,7 +168,7 @@ def numbered_updates(updates: Sequence[Update], base: TableMetadata, result: Tab
 
 
 def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Update:
-    """Replace the id -1 of an update by the id that was added last."""
+    """Return an update with the last added id in place of -1; any other update is returned unchanged."""
     added_id = added_ids.get(type(update))
     match update:
         case SetCurrentSchema(schema_id=-1) if added_id is not None:
@@ -181,11 +181,11 @@ def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Upda
 
 
 def with_metadata_log(metadata: TableMetadata, previous_location: str | None, previous_updated_ms: int) -> TableMetadata:
-    """Add the replaced metadata file to the metadata log, and cut the log to `write.metadata.previous-versions-max` entries (at least one).
+    """Return the metadata with the replaced file in its metadata log, which is cut to the newest `write.metadata.previous-versions-max` entries, at least one.
 
     Args:
         metadata: The new version.
-        previous_location: Location of the replaced metadata file; None for a table's first version, which has no log.
+        previous_location: Location of the replaced metadata file; None for a table's first version, which is returned unchanged.
         previous_updated_ms: `last_updated_ms` of the replaced version.
     """
     if previous_location is None:

@@ -13,7 +13,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(uri: str) -> tuple[str, str, int] | None:
-    """Return the scheme, host and port of an address. Return None if it is not HTTP, or contains a user name, which clients parse differently."""
+    """Return the scheme, host and port of an HTTP or HTTPS address.
+
+    Returns:
+        None if the address is invalid or has another scheme; or if it contains a user name or a backslash, which clients parse differently.
+    """
     try:
         parts = urlsplit(uri)
         port = parts.port

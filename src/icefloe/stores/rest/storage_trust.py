@@ -75,7 +75,7 @@ def is_account(text: str) -> bool:
 
 
 def names_credentials(properties: Mapping[str, str]) -> bool:
-    """Return whether a property may be part of a credential, for any kind of store."""
+    """Return whether any of the properties is a credential, or a part of one, of any kind of store."""
     return any(name.startswith(_KEYS) for name in properties)
 
 
