@@ -75,6 +75,7 @@ def test_a_view_that_would_read_itself_is_refused(made: Run, lake: SqlCatalog) -
     assert made("SELECT count(*) FROM lake.db.u") == [(26,)]
 
 
+@pytest.mark.usefixtures("no_temporary_views")
 def test_a_view_is_changed_renamed_and_dropped(made: Run, lake: SqlCatalog) -> None:
     made("CREATE OR REPLACE VIEW lake.db.v AS SELECT s FROM lake.db.t WHERE id = 2")
     assert made("SELECT * FROM lake.db.v") == [("2",)]
