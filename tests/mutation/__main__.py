@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,8 @@ def _run(folder: Path, processes: int) -> None:
     done = {row["mutant"] for row in _results(folder)}
     with ThreadPoolExecutor(processes) as pool:
         left = [number for number, mutant in enumerate(mutants) if mutant is not None and number not in done]
-        for row in pool.map(lambda number: _result(folder, number, reaching[number]), left):
+        for result in as_completed(pool.submit(_result, folder, number, reaching[number]) for number in left):
+            row = result.result()
             with (folder / "results.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(f"{row['mutant']}: {row['state']} {row.get('by', '')}", flush=True)
@@ -134,8 +135,8 @@ def _result(folder: Path, number: int, tests: list[dict[str, Any]]) -> dict[str,
             # fmt: on
         except subprocess.TimeoutExpired:
             return {"mutant": number, "state": "killed", "by": "no end"}
-        if run.returncode == 1 or run.returncode < 0:
-            failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR tests/"))]
+        if run.returncode == 1 or run.returncode < 0 or failed:  # also a module of tests that cannot be imported
             return {"mutant": number, "state": "killed", "by": failed[0][:300] if failed else f"exit code {run.returncode}"}
         if run.returncode != 0:
             return {"mutant": number, "state": "unclear", "by": run.stdout[-300:] + run.stderr[-300:]}
