@@ -38,7 +38,7 @@ def main() -> int:
         case "map":
             return _map(folder, arguments.processes, arguments.pytest)
         case "run":
-            _run(folder, arguments.processes)
+            _run(folder, arguments.processes, arguments.most_seconds)
             _report(folder)
         case "report":
             _report(folder)
@@ -53,6 +53,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=400, help="mutants to draw")
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="the mutants of this folder, found again in the source of now")
     parser.add_argument("--processes", type=int, default=2, help="so many side by side")
+    parser.add_argument(
+        "--most-seconds",
+        type=float,
+        default=float("inf"),
+        help="for `run`: of tests for a mutant; one that survives them is run to its end by a later call",
+    )
     parser.add_argument("--pytest", action="append", default=[], metavar="ARGUMENT", help="for `map`, such as a path of tests")
     return parser.parse_args()
 
@@ -100,28 +106,34 @@ def _map(folder: Path, processes: int, pytest: Sequence[str]) -> int:
     return code
 
 
-def _run(folder: Path, processes: int) -> None:
+def _run(folder: Path, processes: int, most_seconds: float) -> None:
     mutants, tests = _mutants(folder), json.loads((folder / "tests.json").read_text())
     reaching: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for test in tests:
         for number in test["reached"]:
             if test["outcome"] == "passed":
                 reaching[number].append(test)
-    done = {row["mutant"] for row in _results(folder)}
+    undecided = {row["mutant"]: row["tests"] for row in _results(folder) if row["state"] == "undecided"}
+    done = {row["mutant"] for row in _results(folder)} - ({*undecided} if most_seconds == float("inf") else set())
     with ThreadPoolExecutor(processes) as pool:
         left = [number for number, mutant in enumerate(mutants) if mutant is not None and number not in done]
-        for result in as_completed(pool.submit(_result, folder, number, reaching[number]) for number in left):
+        for result in as_completed(
+            pool.submit(_result, folder, number, reaching[number], undecided.get(number, 0), most_seconds) for number in left
+        ):
             row = result.result()
             with (folder / "results.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
             print(f"{row['mutant']}: {row['state']} {row.get('by', '')}", flush=True)
 
 
-def _result(folder: Path, number: int, tests: list[dict[str, Any]]) -> dict[str, Any]:
-    """Run the tests that reach a mutant until one fails, and return what became of it."""
+def _result(folder: Path, number: int, tests: list[dict[str, Any]], passed: int, most_seconds: float) -> dict[str, Any]:
+    """Run the tests that reach a mutant until one fails, after the `passed` cheapest ones, and return what became of it."""
     if not tests:
         return {"mutant": number, "state": "not reached"}
-    for portion in _portions(tests):
+    for portion in _portions(tests, passed):
+        if most_seconds < sum(test["seconds"] for test in portion):
+            return {"mutant": number, "state": "undecided", "tests": passed}
+        passed += len(portion)
         (folder / "portions").mkdir(exist_ok=True)
         names = folder / "portions" / f"{number}.txt"
         names.write_text("\n".join(test["test"] for test in portion))
@@ -143,8 +155,8 @@ def _result(folder: Path, number: int, tests: list[dict[str, Any]]) -> dict[str,
     return {"mutant": number, "state": "survived", "tests": len(tests)}
 
 
-def _portions(tests: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    ordered = sorted(tests, key=lambda test: ("spark" in test["test"], test["seconds"]))
+def _portions(tests: list[dict[str, Any]], passed: int) -> Iterator[list[dict[str, Any]]]:
+    ordered = sorted(tests, key=lambda test: ("spark" in test["test"], test["seconds"]))[passed:]
     for limit in PORTIONS_S:
         portion, seconds = [], 0.0
         while ordered and (not portion or seconds < limit):
@@ -155,8 +167,10 @@ def _portions(tests: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _results(folder: Path) -> list[dict[str, Any]]:
+    """Return the last result of each mutant."""
     path = folder / "results.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list({row["mutant"]: row for row in rows}.values())
 
 
 def _report(folder: Path) -> None:
