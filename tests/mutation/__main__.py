@@ -23,8 +23,9 @@ from tests.mutation.mutants import Mutant, drawn, found_again, with_switches
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("spec", "scan", "commit", "operations", "table", "stores", "datafile", "spark", "maintenance")
 DEFAULT_TESTS = "not oracle and not slow"
-# Tests of one mutant run in portions of so many seconds by the map, so that a mutant that the cheap tests kill costs little.
+# Tests of one mutant run in portions of so many seconds by the map, the nearest and cheapest first: a mutant that these kill costs little.
 PORTIONS_S = (5, 60, float("inf"))
+MODULE_S = 0.3  # to import and collect one module of tests
 
 
 def main() -> int:
@@ -118,7 +119,8 @@ def _run(folder: Path, processes: int, most_seconds: float) -> None:
     with ThreadPoolExecutor(processes) as pool:
         left = [number for number, mutant in enumerate(mutants) if mutant is not None and number not in done]
         for result in as_completed(
-            pool.submit(_result, folder, number, reaching[number], undecided.get(number, 0), most_seconds) for number in left
+            pool.submit(_result, folder, number, _ordered(reaching[number], mutants[number].file), undecided.get(number, 0), most_seconds)
+            for number in left
         ):
             row = result.result()
             with (folder / "results.jsonl").open("a") as file:
@@ -130,7 +132,7 @@ def _result(folder: Path, number: int, tests: list[dict[str, Any]], passed: int,
     """Run the tests that reach a mutant until one fails, after the `passed` cheapest ones, and return what became of it."""
     if not tests:
         return {"mutant": number, "state": "not reached"}
-    for portion in _portions(tests, passed):
+    for portion in _portions(tests[passed:]):
         if most_seconds < sum(test["seconds"] for test in portion):
             return {"mutant": number, "state": "undecided", "tests": passed}
         passed += len(portion)
@@ -155,13 +157,28 @@ def _result(folder: Path, number: int, tests: list[dict[str, Any]], passed: int,
     return {"mutant": number, "state": "survived", "tests": len(tests)}
 
 
-def _portions(tests: list[dict[str, Any]], passed: int) -> Iterator[list[dict[str, Any]]]:
-    ordered = sorted(tests, key=lambda test: ("spark" in test["test"], test["seconds"]))[passed:]
+def _ordered(tests: list[dict[str, Any]], source: str) -> list[dict[str, Any]]:
+    """Return tests in the order in which they run: without Spark, of the mutated module, of its package, and the cheap ones first."""
+    path = Path(source)
+
+    def key(test: dict[str, Any]) -> tuple[bool, bool, bool, float]:
+        module = Path(test["test"].partition("::")[0])
+        return "spark" in test["test"], module.stem != f"test_{path.stem}", path.parts[1] not in module.parts, test["seconds"]
+
+    return sorted(tests, key=key)
+
+
+def _portions(tests: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    left = [*tests]
     for limit in PORTIONS_S:
-        portion, seconds = [], 0.0
-        while ordered and (not portion or seconds < limit):
-            portion.append(ordered.pop(0))
-            seconds += portion[-1]["seconds"]
+        portion: list[dict[str, Any]] = []
+        modules: set[str] = set()
+        seconds = 0.0
+        while left and (not portion or seconds < limit):
+            portion.append(left.pop(0))
+            module = portion[-1]["test"].partition("::")[0]
+            seconds += portion[-1]["seconds"] + (0 if module in modules else MODULE_S)
+            modules.add(module)
         if portion:
             yield portion
 

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from icefloe.io.object_store_options import SECRETS as STORAGE_SECRETS
+from icefloe.spark import attach_catalog
 from icefloe.spark.runtime.redaction import HIDDEN_SETTINGS, is_secret, setting_text, warn_of_shown_secrets
 from icefloe.stores.glue_client import SECRETS as GLUE_SECRETS
 from icefloe.stores.rest.settings import REST_SECRETS
@@ -58,3 +60,17 @@ def test_a_session_that_shows_a_secret_is_warned_of_by_the_setting_s_name_alone(
     caplog.clear()
     warn_of_shown_secrets({**settings, "spark.redaction.regex": HIDDEN_SETTINGS}, "spark.sql.catalog.")
     assert not caplog.text
+
+
+@pytest.mark.spark
+def test_attaching_what_settings_name_looks_for_secrets_that_the_session_shows(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: dict[str, str] = {}
+    monkeypatch.setattr(attach_catalog, "warn_of_shown_secrets", lambda settings, _: looked_at.update(settings))
+    spark.conf.set("spark.sql.catalog.shown.uri", f"postgresql://u:{SECRET}@h/db")
+    try:
+        attach_catalog.attach(spark)
+    finally:
+        spark.conf.unset("spark.sql.catalog.shown.uri")
+    assert SECRET in looked_at["spark.sql.catalog.shown.uri"]

@@ -84,7 +84,12 @@ def test_the_names_of_an_object_are_in_the_order_of_their_bytes() -> None:
     assert value[2:5] == bytes([0, 1, 2])
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, 2**63, Decimal(10) ** 39])
+@pytest.mark.parametrize("value", [Decimal("9" * 38), Decimal("0." + "9" * 38), Decimal("-1E+37")])
+def test_decimals_have_up_to_38_digits(value: Decimal) -> None:
+    assert variant_to_python(*variant_from_python(value)) == value
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, 2**63, Decimal(10) ** 39, Decimal(10) ** 38])
 def test_a_value_that_no_variant_can_hold_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError):
         variant_from_python(value)

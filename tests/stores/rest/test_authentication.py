@@ -103,6 +103,17 @@ def test_a_token_is_fetched_again_ahead_of_its_expiry(server: RestDouble, monkey
     assert len(server.of("POST", "/v1/oauth/tokens")) == 2
 
 
+def test_a_token_is_not_fetched_ahead_of_its_expiry_if_that_is_turned_off(server: RestDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.on("POST", "/v1/oauth/tokens", token("one", 100), token("two"))
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": []}))
+    catalog = opened(server, credential=CREDENTIAL, **{"token-refresh-enabled": "false"})
+    catalog.list_namespaces()
+    later_s = time.time() + 95
+    monkeypatch.setattr(oauth2, "time", SimpleNamespace(time=lambda: later_s))
+    catalog.list_namespaces()
+    assert len(server.of("POST", "/v1/oauth/tokens")) == 1
+
+
 @pytest.mark.parametrize("status", [401, 419])
 def test_a_refused_token_is_renewed_once(server: RestDouble, status: int) -> None:
     server.on("POST", "/v1/oauth/tokens", token("one"), token("two"), token("three"))
