@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.spark.merge_on_read import delete_keys, delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
@@ -57,6 +58,15 @@ def test_the_size_of_a_scan_counts_the_rows_that_filters_keep(spark: SparkSessio
     assert bytes_of(spark, "SELECT * FROM lake.db.orders WHERE day = 3") == pytest.approx(0.1 * whole, rel=0.01)
     spark.conf.set(SETTING, "false")
     assert bytes_of(spark, "SELECT * FROM lake.db.orders WHERE day < 30") == whole
+
+
+def test_the_size_of_a_scan_counts_rows_deleted_by_position_and_not_keys(spark: SparkSession, shop: SqlCatalog) -> None:
+    whole, table = bytes_of(spark, "SELECT * FROM lake.db.orders"), shop.load_table("db.orders")
+    (task,) = table.scan().plan_files()
+    delete_positions(table, {task.file.file_path: range(ORDERS // 4)})
+    assert bytes_of(spark, "SELECT * FROM lake.db.orders") == pytest.approx(0.75 * whole, rel=0.01)
+    delete_keys(table, pa.table({"id": pa.array(range(ORDERS), pa.int64())}), ["id"])
+    assert bytes_of(spark, "SELECT * FROM lake.db.orders") == pytest.approx(0.75 * whole, rel=0.01)
 
 
 def test_numbers_of_distinct_values_count_for_texts(spark: SparkSession, shop: SqlCatalog) -> None:
