@@ -153,7 +153,8 @@ def test_a_table_of_a_query_has_the_latest_defaults_of_its_columns(sql: Run, spa
 @pytest.mark.parametrize(
     "default",
     repetitions(
-        ["uuid()", "java_method('java.lang.System', 'lineSeparator')", "(SELECT max(name) FROM names)", "id", "1) + (id"],
+        ["uuid()", "current_user()", "java_method('java.lang.System', 'lineSeparator')", "(SELECT max(name) FROM names)", "id", "1) + (id"],
+        "current_user()",
         "java_method('java.lang.System', 'lineSeparator')",
         "(SELECT max(name) FROM names)",
         "1) + (id",

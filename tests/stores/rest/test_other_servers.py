@@ -165,6 +165,20 @@ def test_an_orphan_search_beside_a_table_of_an_unknown_metadata_file_deletes_not
         catalog.load_table("db.t").maintenance.remove_orphan_files(older_than=0)
 
 
+def test_other_tables_are_those_that_still_exist_and_whose_metadata_file_has_the_text(server: RestDouble, tmp_path: Any) -> None:
+    body = OneTable(server, str(tmp_path / "t"))._body()
+    location = f"{tmp_path}/u/metadata/00001.metadata.json"
+    server.on("GET", "/v1/namespaces/db/tables/u", Answer(200, {**body, "metadata-location": location}))
+    server.on("GET", "/v1/namespaces/db/tables/gone", problem(404, "NoSuchTableException"))
+    server.on("GET", "/v1/namespaces", Answer(200, {"namespaces": [["db"]]}))
+    names = [{"namespace": ["db"], "name": name} for name in ("t", "u", "gone")]
+    server.on("GET", "/v1/namespaces/db/tables", Answer(200, {"identifiers": names}))
+    store = opened(server).store
+    assert [table.metadata_location for table in store.other_tables(("db", "t"))] == [location]
+    assert [table.metadata_location for table in store.other_tables(("db", "t"), "/u/")] == [location]
+    assert store.other_tables(("db", "t"), "/v/") == []
+
+
 def test_two_tables_without_names_of_files_are_loaded_as_of_one_moment(server: RestDouble, tmp_path: Any) -> None:
     stored = Unnamed(server, str(tmp_path / "t"))
     catalog = opened(server)
