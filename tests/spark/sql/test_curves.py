@@ -67,17 +67,19 @@ def some_rows(count: int) -> pa.Table:
     return pa.table([list(column) for column in columns], schema=SCHEMA)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [
+    repetitions(
+        [
+            ("zorder", [*SCHEMA.names]),
+            ("hilbert", ["long", "double"]),
+            ("hilbert", ["day", "link", "bytes"]),
+            ("hilbert", ["flag", "wide", "local", "money"]),
+            ("hilbert", ["instant", "small", "float", "text", "money", "day"]),
+            ("zorder", ["wide", "text"]),
+        ],
         ("zorder", [*SCHEMA.names]),
-        ("hilbert", ["long", "double"]),
-        ("hilbert", ["day", "link", "bytes"]),
-        ("hilbert", ["flag", "wide", "local", "money"]),
-        ("hilbert", ["instant", "small", "float", "text", "money", "day"]),
-        ("zorder", ["wide", "text"]),
-    ],
+    ),
 )
 def test_places_are_those_of_arrow(spark: SparkSession, name: str, columns: list[str]) -> None:
     rows = some_rows(500)
