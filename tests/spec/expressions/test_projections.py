@@ -37,6 +37,10 @@ def spec_of(column, transform):
         ("l", "truncate[8]", "l < 16", "p <= 8", "p < 16"),
         ("l", "truncate[8]", "l <= 15", "p <= 8", "p < 16"),
         ("m", "truncate[50]", "m < 1", "p <= 0.50", "p < 1.00"),
+        # Truncated, the least value has more digits than the type.
+        ("m", "truncate[50]", "m >= -9999999.99", "TRUE", "FALSE"),
+        ("m", "truncate[50]", "m = -9999999.99", "TRUE", "FALSE"),
+        ("m", "truncate[50]", "m > 9999999.99", "TRUE", "p > 9999999.50"),
         ("s", "truncate[2]", "s < 'abc'", "p <= 'ab'", "p < 'ab'"),
         ("s", "truncate[2]", "s LIKE 'a%'", "p LIKE 'a%'", "p LIKE 'a%'"),
         ("s", "truncate[2]", "s LIKE 'ab%'", "p = 'ab'", "p = 'ab'"),
