@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from icefloe.errors import InvalidInputError, InvalidPartitionSpecError, InvalidPropertyError, UnsupportedFormatVersionError
+from icefloe.spec.metadata.created_table import created_table
+from icefloe.spec.metadata.layout_updates import AddPartitionSpec, AddSchema, SetCurrentSchema, SetDefaultSpec
+from icefloe.spec.metadata.metadata_updates import SetLocation
 from icefloe.spec.metadata.new_table import new_table_metadata
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.partition_spec import PartitionField, PartitionSpec
@@ -45,6 +48,14 @@ def test_columns_get_fresh_ids_and_the_spec_and_order_follow_them() -> None:
     assert metadata.last_partition_id == 1001
     assert [key.source_id for key in metadata.sort_order().fields] == [3]
     assert metadata.default_sort_order_id == 1
+
+
+def test_partition_fields_without_ids_of_a_table_that_updates_create_are_numbered_from_1000() -> None:
+    spec = PartitionSpec(PartitionField(40, 0, MonthTransform(), "when_month"), PartitionField(71, 0, IdentityTransform(), "city"))
+    updates = (AddSchema(SCHEMA), SetCurrentSchema(-1), AddPartitionSpec(spec), SetDefaultSpec(-1), SetLocation("memory://t/"))
+    metadata = created_table(updates, table_uuid="u", now_ms=5)
+    assert [(field.source_id, field.field_id) for field in metadata.spec().fields] == [(40, 1000), (71, 1001)]
+    assert metadata.last_partition_id == 1001
 
 
 def test_an_unpartitioned_unsorted_table_has_ids_0() -> None:
