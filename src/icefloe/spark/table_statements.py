@@ -1,12 +1,13 @@
 """SQL statements behind a table's Python methods: each runs in Spark SQL while the table is temporarily attached as a catalog."""
 
+import logging
 import uuid
 from dataclasses import replace
 
 from pyspark.errors import PySparkException
 
 from icefloe.catalog.in_memory_catalog import InMemoryCatalog
-from icefloe.errors import EngineError, IcefloeError, NoSuchTableError
+from icefloe.errors import EngineError, IcefloeError, NoSuchTableError, in_one_line
 from icefloe.operations.engine import Statement
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.attach_catalog import register
@@ -21,6 +22,7 @@ from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
 
+LOG = logging.getLogger(__name__)
 _CATALOG = "icefloe_statements"
 # The loaded tables whose statements are running, by name.
 _RUNNING: dict[str, SparkTable] = {}
@@ -45,11 +47,10 @@ class _Target(SparkTable):
     """The table of a running statement. Spark caches its rows under the names that the table has in the session's attached catalogs."""
 
     def recache(self) -> None:
-        table, branch = self._selected.table, self._selected.branch
-        identifier = table.name()
+        handle, branch = self._selected.table.handle, self._selected.branch
         for name, attached in catalogs_of(self._spark).items():
-            if attached.catalog.name == table.handle.store.name and attached.catalog.table_exists(identifier):
-                recache(self._spark, [name, *identifier, *([] if branch is None else [f"branch_{branch}"])])
+            if attached.catalog.name == handle.store.name:
+                recache(self._spark, [name, *handle.identifier, *([] if branch is None else [f"branch_{branch}"])])
 
 
 def run_statement(table: Table, statement: Statement) -> WriteResult:
@@ -75,6 +76,12 @@ def run_statement(table: Table, statement: Statement) -> WriteResult:
         del _RUNNING[name]
         if statement.source is not None:
             spark.catalog.dropTempView(source)
-    table.refresh()
+    try:
+        table.refresh()
+    except IcefloeError as error:
+        if target.written is None:
+            raise
+        # The statement is committed: after an error, callers would run it again.
+        LOG.warning("%s is changed, and cannot be loaded again (call refresh): %s", table.full_name, in_one_line(error.message))
     nothing = WriteResult(operation=statement.operation, engine="spark", snapshot_id=None, attempts=0)
     return nothing if target.written is None else replace(target.written, operation=statement.operation)

@@ -9,7 +9,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from icefloe import InvalidInputError, SqlCatalog
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.errors import StorageUnavailableError, UnsupportedFeatureError
+from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +41,25 @@ def test_update_and_merge(spark: SparkSession, lake: SqlCatalog) -> None:
     assert table.scan("kind = 'on b'").to_arrow().num_rows == 0
 
 
+def test_a_committed_statement_is_no_failure_because_the_table_cannot_be_loaded_again(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made(lake, spark)
+    table = lake.load_table("db.t")
+    refresh, calls = Table.refresh, iter(["before the statement"])
+
+    def unreachable(loaded: Table) -> Table:
+        if next(calls, None) is None:
+            raise StorageUnavailableError("the catalog is gone")
+        return refresh(loaded)
+
+    monkeypatch.setattr(Table, "refresh", unreachable)
+    assert table.update({"kind": "'new'"}, where="id = 1").rows_updated == 1
+    assert "lake.db.t is changed, and cannot be loaded again (call refresh): the catalog is gone" in caplog.text
+    monkeypatch.undo()
+    assert table.refresh().scan("kind = 'new'").to_arrow()["id"].to_pylist() == [1]
+
+
 def test_wrong_statements_are_refused(spark: SparkSession, lake: SqlCatalog) -> None:
     made(lake, spark, version=1)
     table = lake.load_table("db.t")
@@ -65,7 +85,8 @@ def test_without_spark_the_error_names_the_missing_engine() -> None:
     script = """
 import pyarrow as pa
 from icefloe import InMemoryCatalog
-from icefloe.errors import UnsupportedFeatureError
+from icefloe.errors import StorageUnavailableError, UnsupportedFeatureError
+from icefloe.table import Table
 catalog = InMemoryCatalog("x")
 catalog.create_namespace("db")
 table = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}))
