@@ -16,8 +16,8 @@ from tests.security.hostile_footers import CONTRADICTIONS, changed, divided, sou
 from icefloe import IntegerType, LongType, NestedField, Schema, StringType
 from icefloe.datafile import foreign_files
 from icefloe.datafile.foreign_files import FooterReader, FooterRequest
-from icefloe.datafile.parquet import parquet_footer
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
+from icefloe.datafile.parquet.thrift import ThriftStruct, parse_struct
 from icefloe.errors import DataFileFormatError, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.spec.schema.name_mapping import mapping_for
@@ -212,9 +212,9 @@ def test_a_skipped_number_has_at_most_64_bits(bits: int) -> None:
     groups[-1] &= 0x7F
     # A field 9 of 64 bits, which no reader looks at, and the end of the struct.
     data = bytes([0x96, *groups, 0])
-    definition = parquet_footer._Struct("Any")
+    definition = ThriftStruct("Any")
     if bits <= 64:
-        assert parquet_footer._struct(data, 0, definition) == ({}, len(data))
+        assert parse_struct(data, 0, definition) == ({}, len(data))
     else:
         with pytest.raises(ValueError, match="64 bits"):
-            parquet_footer._struct(data, 0, definition)
+            parse_struct(data, 0, definition)

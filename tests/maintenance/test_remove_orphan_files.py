@@ -27,6 +27,7 @@ from icefloe.errors import FormatError, InvalidInputError, LocationNotAllowedErr
 from icefloe.io.file_tree import FileState
 from icefloe.io.locations import Place
 from icefloe.maintenance import remove_orphan_files as removal
+from icefloe.maintenance.orphan_options import orphan_options
 from icefloe.maintenance.orphan_scope import OrphanScope
 from icefloe.maintenance.quarantine_list import QuarantineList, QuarantineWriter, quarantine_lists
 from icefloe.operations.orphans import orphan_search, path_database
@@ -539,7 +540,7 @@ def test_times_of_files_in_an_object_store_are_requested_side_by_side(tmp_path: 
 
     monkeypatch.setattr(removal, "file_state", state)
     monkeypatch.setattr(OrphanScope, "contains", lambda *_: True)
-    call = removal.OrphanRemoval(table, removal.orphan_options(10**13, **DEFAULTS))
+    call = removal.OrphanRemoval(table, orphan_options(10**13, **DEFAULTS))
     call.scope = OrphanScope(location="s3://b/t", place=Place("s3://b", "/t"), own=None)
     listed = pa.table([pa.array([f"s3://b/t/{number}" for number in range(8)]), *[pa.nulls(8, pa.int64())] * 2], schema=LISTED)
     assert call._old_enough(listed)["size_in_bytes"].to_pylist() == [5] * 8

@@ -27,7 +27,7 @@ from icefloe.inspect import trace
 from icefloe.operations.data_scan import DataScan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.manifest.data_file import FileContent
-from icefloe.stores.rest import server_planned_scans as scan_planner
+from icefloe.stores.rest import server_planned_scans
 from icefloe.stores.rest.scan_tasks import ScanTaskReader
 from icefloe.table import Table
 
@@ -110,7 +110,7 @@ def both_plans(scan: DataScan, **options: Any) -> tuple[ScanPlan, ScanPlan]:
     with mock.patch.object(ScanTaskReader, "read_stream", autospec=True, side_effect=ScanTaskReader.read_stream) as streams:
         streamed = scan.plan(**options)
         assert streams.called == bool(streamed.parts)
-    with mock.patch.object(scan_planner, "ACCEPT", {}), mock.patch.object(ScanTaskReader, "read_stream") as streams:
+    with mock.patch.object(server_planned_scans, "ACCEPT", {}), mock.patch.object(ScanTaskReader, "read_stream") as streams:
         from_json = scan.plan(**options)
         assert not streams.called
     return streamed, from_json
@@ -238,7 +238,7 @@ def test_a_comparison_that_json_cannot_hold_is_tested_here(served: tuple[RestCat
 def test_of_a_set_of_many_values_the_range_is_sent_and_the_rest_is_tested_here(
     served: tuple[RestCatalog, RestCatalog], monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(scan_planner, "MOST_VALUES", 3)
+    monkeypatch.setattr(server_planned_scans, "MOST_VALUES", 3)
     by_server, by_client = (catalog.load_table("db.t").scan(text.format("1, 5, 30, 31, 33")) for catalog in served)
     rows_of = [sorted(map(str, scan.to_arrow().to_pylist())) for scan in (by_server, by_client)]
     assert rows_of[0] == rows_of[1]
@@ -276,7 +276,7 @@ def test_a_random_table_has_the_rows_of_the_model(served: tuple[RestCatalog, Res
 def test_an_interrupted_plan_is_cancelled(served: tuple[RestCatalog, RestCatalog], monkeypatch: pytest.MonkeyPatch) -> None:
     table = served[0].load_table("db.t")
     sent: list[str] = []
-    send = scan_planner.RestScanPlanner._send
+    send = server_planned_scans.RestScanPlanner._send
 
     def interrupted(self: Any, endpoint: Any, **more: Any) -> Any:
         sent.append(endpoint.name)
@@ -284,7 +284,7 @@ def test_an_interrupted_plan_is_cancelled(served: tuple[RestCatalog, RestCatalog
             raise KeyboardInterrupt
         return send(self, endpoint, **more)
 
-    monkeypatch.setattr(scan_planner.RestScanPlanner, "_send", interrupted)
+    monkeypatch.setattr(server_planned_scans.RestScanPlanner, "_send", interrupted)
     try:
         table.scan("id > 4").plan()
     except KeyboardInterrupt:

@@ -9,6 +9,8 @@ from icefloe.checks import (
     delete_file_rules,
     delete_rules,
     entry_rules,
+    file_column_rules,
+    file_history_rules,
     layout_rules,
     manifest_check,
     manifest_header_rules,
@@ -23,8 +25,6 @@ from icefloe.checks import (
     summary_rules,
     table_content,
 )
-from icefloe.checks import file_column_rules as file_columns
-from icefloe.checks import file_history_rules as file_history
 from icefloe.checks.rule import Rule
 from icefloe.errors import InvalidInputError
 
@@ -36,7 +36,7 @@ _MODULES: tuple[ModuleType, ...] = (
     layout_rules,
     snapshot_rules,
     summary_rules,
-    file_history,
+    file_history_rules,
     manifest_list_rules,
     manifest_rules,
     manifest_header_rules,
@@ -46,7 +46,7 @@ _MODULES: tuple[ModuleType, ...] = (
     delete_rules,
     delete_file_rules,
     data_file_rules,
-    file_columns,
+    file_column_rules,
     row_rules,
     statistics_rules,
 )

@@ -12,8 +12,9 @@ from icefloe.maintenance.convert_equality_deletes import ConvertEqualityDeletesR
 from icefloe.maintenance.dangling_deletes import RemoveDanglingDeletesResult, remove_dangling_deletes
 from icefloe.maintenance.maintain import MaintenanceArguments, maintain_table
 from icefloe.maintenance.maintenance_report import MaintenanceReport
+from icefloe.maintenance.orphan_options import PURGE_DELAY, orphan_options
 from icefloe.maintenance.orphan_report import RemoveOrphanFilesResult
-from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, orphan_options, remove_orphan_files
+from icefloe.maintenance.remove_orphan_files import remove_orphan_files
 from icefloe.maintenance.rewrite_data_files import DataFileRewrite, RewriteDataFilesResult
 from icefloe.maintenance.rewrite_options import conversion_options, position_delete_options, rewrite_options
 from icefloe.maintenance.rewrite_order import rewrite_order

@@ -13,9 +13,10 @@ from icefloe.formatting import count_text, size_text
 from icefloe.maintenance.maintenance_action import MINUTE_MS, ActionPlan, ActionRun, TableState, WholeAction
 from icefloe.maintenance.maintenance_report import PlannedWork
 from icefloe.maintenance.maintenance_thresholds import STALE_SHARE
+from icefloe.maintenance.orphan_options import PURGE_DELAY, two_step_options
 from icefloe.maintenance.orphan_report import OrphanMode
 from icefloe.maintenance.quarantine_list import quarantine_lists
-from icefloe.maintenance.remove_orphan_files import PURGE_DELAY, list_folders, remove_orphan_files, two_step_options
+from icefloe.maintenance.remove_orphan_files import list_folders, remove_orphan_files
 from icefloe.operations.column_statistics import compute_statistics
 from icefloe.operations.expiry.expire_snapshots import expire_snapshots
 from icefloe.operations.partition_statistics import compute_partition_statistics

@@ -22,7 +22,7 @@ from icefloe.errors import (
     UnsupportedFeatureError,
 )
 from icefloe.scan.scan_task_stream import MEDIA_TYPE
-from icefloe.stores.rest import server_planned_scans as scan_planner
+from icefloe.stores.rest import server_planned_scans
 from icefloe.stores.rest.rest_paths import Endpoint
 from icefloe.stores.rest.server_planned_scans import MOST_OF_SERVER_MS, RestScanPlanner
 from icefloe.table import Table
@@ -281,7 +281,7 @@ def test_what_cannot_be_a_plan_of_the_table_is_refused(server: RestDouble, table
 @pytest.mark.parametrize("with_file", [True, False])
 def test_plan_tasks_that_never_end_are_given_up(server: RestDouble, table: Table, monkeypatch: pytest.MonkeyPatch, with_file: bool) -> None:
     """Each page names the next one, always another."""
-    monkeypatch.setattr(scan_planner, "MOST_PAGES" if with_file else "MOST_EMPTY_PAGES", 30)
+    monkeypatch.setattr(server_planned_scans, "MOST_PAGES" if with_file else "MOST_EMPTY_PAGES", 30)
     count = [0]
 
     def following(_: Request) -> Answer:
