@@ -312,7 +312,7 @@ def _problems(spec: PartitionSpec, schema: Schema, may_be_unknown: bool) -> Iter
 
 
 def _redundant(spec: PartitionSpec) -> Iterator[Problem]:
-    """Yield a problem for each field that is redundant, because the same column is partitioned by a finer unit of time.
+    """Yield a problem for each field that repeats the transform of an earlier field of the same column, or is a second unit of time of it.
 
     JAVA: PartitionSpec.Builder.checkForRedundantPartitions.
     """

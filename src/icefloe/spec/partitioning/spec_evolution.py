@@ -130,7 +130,7 @@ class PartitionSpecUpdate:
         return name
 
     def _refuse_second_unit_of_time(self, name: str, change: AddPartitionField) -> None:
-        """Refuse an added field if another added field partitions the same column by a unit of time.
+        """Refuse a second unit of time of a column among the added fields.
 
         JAVA: BaseUpdatePartitionSpec.checkForRedundantAddedPartitions.
         """

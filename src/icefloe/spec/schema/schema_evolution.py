@@ -370,8 +370,8 @@ Path = tuple[str, ...]
 def union_changes(schema: Schema, other: Schema, *, format_version: int, case_sensitive: bool = True) -> list[SchemaChange]:
     """Return the changes after which rows of the schema `other` can be written to a table with `schema`. The field ids of `other` are ignored.
 
-    Columns with a wider type than in `other` are not changed. New columns are always optional, because existing rows lack them. The write-defaults of `other`
-    replace those of `schema`.
+    Columns with a wider type than in `other` are not changed. New columns are always optional, because existing rows lack them. A write-default of `other`
+    replaces that of `schema`; a column without one in `other` keeps its own.
 
     Raises:
         InvalidSchemaError: Columns of the same name have incompatible types. Each is listed.

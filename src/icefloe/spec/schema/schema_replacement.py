@@ -20,7 +20,7 @@ class SchemaReplacement:
     """The replacement of one schema by another.
 
     Args:
-        fresh_id: Returns the next id for a new column.
+        fresh_id: Returns the next id for a new column. The field ids of the replacing schema are ignored.
         format_version: Format version of the table.
         case_sensitive: Whether column names must match in letter case.
         allow_incompatible: Whether changes that do not fit existing rows are allowed.
