@@ -187,7 +187,8 @@ class MergeRules:
         """Pack the manifests of a snapshot into bins, each of which becomes one manifest.
 
         The manifests of each content and spec are packed in order, beginning with the oldest, into bins of at most the target size, so that only the bin with
-        the newest manifests is not full. The bin with the newest manifest of all specs is merged only if it has at least `min_count` manifests.
+        the newest manifests is not full. The bin with the newest manifest of its content, over all specs, is merged only if it has at least `min_count`
+        manifests.
 
         Args:
             summaries: the manifests of a snapshot, newest first.

@@ -200,7 +200,7 @@ class DeleteFileIndex:
             The delete files of each data file, or None if no delete file applies to any of them.
 
         Raises:
-            ManifestFormatError: A data file has no sequence number, so that it cannot be compared with a delete file.
+            ManifestFormatError: A data file to which a delete file may apply has no sequence number, so that the two cannot be compared.
         """
         of_spec = self._specs.get(spec_id)
         if not entries.num_rows or not (of_spec or len(self._global.ids)):
