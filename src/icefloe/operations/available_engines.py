@@ -136,7 +136,8 @@ IN_PROCESS = InProcessEngine()
 class EngineChoice:
     """The rules for the engine if the caller names none: Spark if the work is worth a job, else this process.
 
-    A job takes seconds to start. So a running Spark session is used only for work with many pieces or bytes, and a session is started only for many bytes.
+    A job takes seconds. So work in pieces is a job of a running Spark session only if the pieces are many. Work that reads data files uses a running session
+    for any size, and starts a session only for many bytes.
 
     Attributes:
         uses_spark: Whether Spark may be chosen at all.

@@ -304,7 +304,7 @@ def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether a folder exists and only this user can write to it; others could make commits wait."""
+    """Return whether a folder exists, is of this user, and gives no rights to other users, who could make commits wait."""
     try:
         status = folder.lstat()
     except FileNotFoundError:

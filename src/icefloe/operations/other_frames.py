@@ -46,7 +46,7 @@ def pandas_frame(rows: Any, **options: Any) -> Any:
 
 
 def _far_columns(rows: Any) -> list[str]:
-    """Return the names of struct and map columns that contain a year outside of 1 to 9999. Arrow cannot convert such values to Python's classes."""
+    """Return the names of columns that have a year outside of 1 to 9999 in a struct or map. Arrow cannot convert such values to Python's classes."""
     columns = zip(rows.column_names, rows.columns, strict=True)
     return [name for name, column in columns if _has_fields(column.type) and not has_python_years(column)]
 

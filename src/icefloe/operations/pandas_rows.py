@@ -203,7 +203,7 @@ def _flat(lists: Sequence[Any]) -> Any:
 
 
 def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return values as an array of the type that Arrow infers; of the table's type for decimals, which Arrow infers wrongly."""
+    """Return values as an array of the type that Arrow infers; of the table's type for decimals, for which Arrow cannot always infer one."""
     if _is_objects(values) and all(map(_is_missing, values)):
         return pa.nulls(len(values))
     if isinstance(kind, DecimalType) and _is_objects(values):

@@ -236,9 +236,10 @@ def named_files(entries: Any) -> Any:
 
 
 def existing(files: Any, io: FileIO) -> Any:
-    """Return the files of a table of `NAMED` that exist, as a table of `FILES`.
+    """Return the files of a table of `NAMED` as a table of `FILES`, without files that have only DELETED entries and do not exist.
 
-    Files with DELETED entries only were mostly deleted when their last snapshot expired. Their existence is checked, so that they are not counted again.
+    Files with DELETED entries only were mostly deleted when their last snapshot expired. Only their existence is checked, so that they are not counted again; a
+    file that cannot be checked counts as existing.
     """
     live, removed = files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))
     may_exist = list(side_by_side(lambda path: _may_exist(io, path), removed["path"].to_pylist()))

@@ -108,7 +108,7 @@ def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> Purge
 
 
 def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
-    """Return the files outside the table's folder, which the catalog has deleted already.
+    """Return the files that the catalog has not deleted together with the table's folder: all of them if the catalog deletes no files.
 
     Files in the folder must not be deleted again by their paths: a new table may have the same name and folder by now, and metadata files of the same names.
     """
