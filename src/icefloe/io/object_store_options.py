@@ -34,7 +34,7 @@ def _if_true(value: object) -> _Convert:
 
 
 def _one_of(**values: str) -> _Convert:
-    """Return a converter that accepts only these texts, with `_` for a hyphen, and `ValueError` for others; an empty text sets no option."""
+    """Return a converter that accepts only these texts, written with `_` for a hyphen, and raises `ValueError` for others. An empty value sets no option."""
     by_text = {name.rstrip("_").replace("_", "-"): value for name, value in values.items()}
 
     def convert(text: str) -> str | None:

@@ -12,7 +12,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """One connection. The server waits for its client from the begin of the connection, and from the end of each response, until it has the whole next request.
+    """One connection. The server waits for its client from the start of the connection, and from the end of each response, until it has the whole next request.
 
     Two waits end after `timeout_keep_alive` seconds: the wait for the head of a request, even if it is sent byte by byte, and the wait for a client that does
     not read its response. The wait for a body is limited by the time of the request (`RequestHandler`).

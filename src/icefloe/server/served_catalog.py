@@ -82,9 +82,8 @@ class ServedCatalog:
     def file_io(self, call: Call, table: Table) -> FileIO:
         """Return the storage with which a table's files are read for the user of a request.
 
-        A user who may not read the whole catalog is limited to the folder of the namespace. Clients write manifests themselves, and these can name any file:
-        without the
-        limit, a scan would show the files of tables that the user may not read.
+        A user who may not read the whole catalog is limited to the table's own folder and the folder of the namespace. Clients write manifests themselves, and
+        these can name any file: without the limit, a scan would show the files of tables that the user may not read.
         """
         folder = self.catalog.warehouse_folder(table.name()[:-1])
         if call.access.role_in(()) >= Role.READ or folder is None:

@@ -54,8 +54,7 @@ class ServedLocations:
     """The folders that the user of a request may name.
 
     An admin of the whole catalog may name every folder in the warehouse and in the allowed locations. Any other user may only name folders of the namespace:
-    with a
-    table in the folder of another namespace, the user could read its files and get access to them.
+    with a table in the folder of another namespace, the user could read its files and get access to them.
 
     Attributes:
         folders: The folders in which tables may be.

@@ -1,8 +1,9 @@
 """`HttpClient`: HTTP requests to a REST catalog, with authentication, retries, limits and TLS. Each response is a `Reply`.
 
-A request is sent again only if it cannot have its effect twice: the connection failed; the server refused the request because of its load (429, or 503 with
-Retry-After); or the request changes nothing, or has an idempotency key. Because a server may have lost the key, the reply to a repeat has a flag: its error
-does not show whether the first request had an effect. Redirects are not followed, because they would send credentials to another host.
+A request is sent again only if it cannot have its effect twice: it was never sent, because no connection was made; the server refused the request because of
+its load (429, or 503 with Retry-After); or the request changes nothing, or has an idempotency key. Because a server may have lost the key, the reply to a
+repeat has a flag: its error does not show whether the first request had an effect. Redirects are not followed, because they would send credentials to another
+host.
 Spec: REST catalog, Idempotency-Key, AuthenticationTimeoutResponse.
 """
 
