@@ -149,7 +149,7 @@ def is_unclustered(part: PlannedFiles, *, field_ids: Sequence[int], schema: Sche
 
 
 def _overlaps(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each range the number of ranges that begin before its end and end after its begin."""
+    """Return for each range the number of ranges that begin before its end and end after its beginning."""
     ended = np.searchsorted(np.sort(high), low, "right")
     # A range with a single value neither begins before itself nor ends after itself: ranges of the same value are not counted as ended.
     points = np.sort(low[low == high])

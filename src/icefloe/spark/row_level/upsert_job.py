@@ -133,7 +133,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
         The positions of replaced rows for each scan task, the added files, and the numbers of rows.
 
     Raises:
-        InvalidInputError: a key of the source matches several rows of the table. Written files are deleted.
+        InvalidInputError: a key of the source matches several rows of the table that would be updated. Written files are deleted.
         SchemaMismatchError: a value does not fit the table, such as a null in a required column.
         UnsupportedTypeError: a column of the table has no type in Spark.
         EngineError: Spark's job failed for another reason.

@@ -27,7 +27,7 @@ KEY_PREFIX = "icefloe partition key "
 
 
 def distribute(rows: DataFrame, target: WriteTarget) -> DataFrame:
-    """Distribute rows by `write.distribution-mode`, and sort them in each task if the table has a sort order, or does not write with a fan-out.
+    """Distribute rows by `write.distribution-mode`, and sort them in each task if the table has a sort order, or is partitioned without a fan-out.
 
     Without the property, rows of a sorted table are distributed by range, and rows of an unsorted partitioned table by hash, as in Java.
     """

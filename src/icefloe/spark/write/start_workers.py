@@ -41,7 +41,7 @@ def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, s
 
 
 def start_workers(spark: SparkSession) -> None:
-    """Start a Python worker in the background if the session is local and its workers use this Python. A failure is only logged."""
+    """Start a Python worker in the background by a first task, if the session is local and its workers use this Python. A failure is only logged."""
     context = spark.sparkContext
     application = str(context.applicationId)
     if application in _STARTED or not _is_local(str(context.master)) or not _is_this_python(context.pythonExec):
