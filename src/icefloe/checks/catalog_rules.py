@@ -98,7 +98,7 @@ def _follows(file: str, name: str, io: FileIO) -> bool:
 def registered_twice(tables: Sequence[tuple[str, str | None, str | None]]) -> Iterator[tuple[str, Finding]]:
     """Yield the tables that the catalog has under an earlier name already: both have the same uuid, and their metadata files are in the same folder.
 
-    A copy of a table in another folder may keep the uuid, because it has files of its own.
+    A copy of a table in another folder may keep the uuid, because it has files of its own. If a uuid is unknown, both must name the same metadata file.
 
     Args:
         tables: The name, metadata location and uuid of each table; None where they are unknown.

@@ -117,7 +117,10 @@ class FileHistory:
         yield from self._differences(NUMBER_CHANGED, numbers, np.arange(len(numbers)), "sequence_number", most)
 
     def changed_row_ids(self, most: int) -> Iterator[Finding]:
-        """Yield at most `most` entries whose first row id differs from that of another entry of the same file; entries without an id are skipped."""
+        """Yield at most `most` entries whose first row id differs from that of another entry of the same file and adding snapshot.
+
+        Entries without an id are skipped.
+        """
         row_ids = self._concatenate([digest.live_row_ids for digest in self._digests], np.int64)
         yield from self._differences(ROW_ID_CHANGED, row_ids, np.flatnonzero(row_ids >= 0), "first_row_id", most)
 

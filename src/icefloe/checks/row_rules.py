@@ -253,7 +253,7 @@ class _RowIds:
 
 
 def _unsorted_at(table: Any, order: SortOrder, schema: Schema) -> int | None:
-    """Return the position of the first row that breaks the sort order; None if there is no such row, or the order cannot be computed."""
+    """Return the position of the first row that sorting would move; None if the rows are sorted, or the order cannot be computed."""
     try:
         positions = sorted_positions(table, order, schema)
     except (InvalidPartitionSpecError, pa.ArrowException, FormatError):

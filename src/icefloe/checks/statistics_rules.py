@@ -100,7 +100,7 @@ RULES = (
 
 _REQUIRED_COLUMNS = (PARTITION, SPEC_ID, DATA_RECORDS, DATA_FILES, DATA_SIZE)
 _FRAME_BYTES = 16  # the bytes of a Puffin footer without its payload: magic, payload size, flags, magic
-_MOST_BLOBS = 100  # the most blobs of one file that are checked
+_MOST_BLOBS = 100  # the most blobs of one file whose fields are checked, and the most missing blobs that are reported
 
 
 def statistics_field_findings(content: TableContent) -> Iterator[Finding]:

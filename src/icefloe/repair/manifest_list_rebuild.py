@@ -1,8 +1,8 @@
 """`ManifestListRebuild`: rebuilds manifest lists that cannot be read from the manifests, and from the manifest lists of other snapshots.
 
-A snapshot has the manifests that it created, and those of its parent whose live files the new manifests do not replace. It also has those manifests of a child
-snapshot that the child did not create. A rebuilt list is accepted only if its manifests have the totals of the snapshot's summary. Rows of snapshots do not
-change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
+A snapshot has the manifests that it created, and those of its parent whose live files are not in these as existing or deleted. It also has those manifests of a
+child snapshot that the child did not create. A rebuilt list is accepted only if its manifests have the totals of the snapshot's summary. Rows of snapshots do
+not change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
 """
 
 import re
@@ -133,7 +133,7 @@ class ManifestListRebuild:
         """Return the manifests that a snapshot created. They are in manifest lists of other snapshots, or in the metadata folder under the name of the commit.
 
         Returns:
-            The manifests; None if one in the folder cannot be read, or the folder has too many.
+            The manifests; None if one in the folder cannot be read or was created by another snapshot, or if the folder has too many.
         """
         created = {
             manifest.manifest_path: manifest
