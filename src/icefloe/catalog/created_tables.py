@@ -31,7 +31,7 @@ class CreatedTables:
         self._folders: dict[Identifier, Place] = {}
 
     def folder(self, identifier: Identifier) -> Place | None:
-        """Return the folder in which this process created a table; None if it did not create the table."""
+        """Return the recorded folder of a table; None if this process did not create or register it, or if its folder was not safe to record."""
         return self._folders.get(identifier)
 
     def add(self, handle: TableHandle, stored: TableLocation, chosen: str | None) -> None:

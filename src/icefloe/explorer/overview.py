@@ -8,7 +8,7 @@ from icefloe.formatting import count_text, share_text, size_text
 from icefloe.inspect.metadata_overhead import LevelSize
 from icefloe.inspect.table_overview import TableOverview, table
 
-_LARGE_LOG = 400  # the number of snapshots from which the size of all metadata is not measured
+_LARGE_LOG = 400  # the most snapshots of a table whose metadata is measured on a page with a server
 
 
 def overview(request: PageRequest) -> Markup:

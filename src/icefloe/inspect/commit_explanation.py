@@ -52,7 +52,7 @@ class LostAttempt:
 
     Attributes:
         number: The number of the attempt, from 1.
-        base_snapshot_id: The current snapshot when the attempt was built; None for an empty branch.
+        base_snapshot_id: The newest snapshot of the branch when the attempt was built; None for an empty branch.
         won_by: The snapshots that were committed before the next attempt, oldest first; empty if another writer changed only metadata.
         is_known: False if the history between the two attempts has expired or was replaced.
     """

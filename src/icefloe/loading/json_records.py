@@ -20,7 +20,7 @@ _KEPT_BYTES: Final = 1024
 _MIB = 1024 * 1024
 _TOO_LONG: Final = f"is longer than {MAX_RECORD_BYTES // _MIB} MiB"
 _SPACE: Final = b" \t\r\n"
-# The number of lines that are examined: if one of them is a complete object, the file has one object on each line.
+# The number of lines in which a complete object is searched, as a sign that the file has one object on each line.
 _EXAMINED_LINES: Final = 200
 
 _QUOTE, _BACKSLASH, _LF = ord('"'), ord("\\"), ord("\n")
@@ -209,7 +209,7 @@ def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRe
             elif is_array and not has_ended:
                 records.faults.append(JsonFault(text=b"", line=last_line, reason="has an array that is not closed"))
         elif len(carried) > MAX_RECORD_BYTES:
-            # The begin of the next object cannot be found, so that the rest of the file is one bad row.
+            # The beginning of the next object cannot be found, so that the rest of the file is one bad row.
             records.faults.append(
                 JsonFault(text=carried[:_KEPT_BYTES], line=line, reason=f"{_TOO_LONG} or is not closed; the rest is not read")
             )
