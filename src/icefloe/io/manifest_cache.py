@@ -387,7 +387,7 @@ class _Request:
 
 
 def _version(location: str) -> tuple[int, ...] | None:
-    """Return the inode and the times of a local file, an empty tuple for an object in a store, and None for a file that is not cached."""
+    """Return the inode, size and times of a local file, an empty tuple for an object in a store, and None for a file that is not cached."""
     scheme = scheme_of(location)
     if scheme == MEMORY:
         return None  # a memory file is not cached: it is in memory already, and a test may write any path again

@@ -47,10 +47,10 @@ def is_configured(policy: LocationPolicy, place: Place) -> bool:
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
     """Return the place of the table's location if the location is the table's own; None otherwise.
 
-    A location is the table's own if `is_configured` allows it, or if the catalog's metadata location is in its folder `metadata`. A bucket, a top-level folder
-    of a machine, and a folder that contains the warehouse are never the table's own. In a file-system catalog, the folder of the table's name is the table's
-    own; if it is a link, its target is not, because another user may have made the link. If a server sends the metadata, the metadata location proves nothing;
-    then the location is the table's own if files in it are deleted with the server's credentials.
+    A location is the table's own if `is_configured` allows it, or if the catalog's metadata location is in its folder `metadata`. A bucket, and a folder that
+    is or contains the warehouse, are never the table's own; a top-level folder of a machine only if `is_configured` allows it. In a file-system catalog, the
+    folder of the table's name is the table's own; if it is a link, its target is not, because another user may have made the link. If a server sends the
+    metadata, the metadata location proves nothing; then the location is the table's own if files in it are deleted with the server's credentials.
     """
     if isinstance(handle.store, KeepsFolders):
         return _folder_in_place(handle.store.table_location(handle.identifier), handle.identifier)

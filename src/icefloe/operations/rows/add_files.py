@@ -43,7 +43,7 @@ _SIGNS = "*?["
 class AddFiles:
     """Adds files to a branch. If files have no field ids and the table has no name mapping, it also adds a name mapping of the present column names.
 
-    A retry repeats the check for files that the table has already. The files belong to the caller: they are never deleted.
+    A retry repeats the check for files that the table has already. A failed commit deletes none of the files.
     """
 
     def __init__(

@@ -378,9 +378,9 @@ def _with_equality_deletes(group: ScanFileGroup, strategy: _Strategy, keys: _Equ
 class _Columns:
     """Determines how the read strategy of a file depends on the columns that the file lacks.
 
-    Args of the constructor: `fields` are the columns that are read, including the keys of equality deletes; `needed` are the columns among them that the table
-    still has; `lost_structs` are the structs that Spark's own scan reads as null if a file lacks all of their fields; `takes_unsigned` is true if that scan
-    reads unsigned integers as signed.
+    Args of the constructor: `fields` are the columns that are read, including the keys of equality deletes; `needed` is the part of the table's schema that is
+    read; `lost_structs` are the structs that Spark's own scan reads as null if a file lacks all of their fields; `takes_unsigned` is true if that scan reads
+    unsigned integers as signed.
     """
 
     def __init__(
