@@ -16,6 +16,7 @@ import pytest
 from benchmarks import __main__ as benchmarks
 from pyspark.sql import SparkSession
 from tests.architecture.document_process import DocumentProcess
+from tests.named_case import named
 from typer.testing import CliRunner
 
 from icefloe import SqlCatalog
@@ -126,7 +127,8 @@ def test_statements_of_the_documents_are_parsed(spark: SparkSession, tmp_path: P
     ]
     assert len(statements) > 80
     for document, text in statements:
-        assert parser.parsePlan(text) is not None, (document, text)
+        with named(document):
+            parser.parsePlan(text)
 
 
 def test_make_targets_exist() -> None:

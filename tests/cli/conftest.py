@@ -1,9 +1,10 @@
 """A warehouse with one table, and `icefloe` as a function: in this process, or as a command in another one."""
 
 import json
+import logging
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.inspect.example import make_lake
 from typer.testing import CliRunner, Result
 
+from icefloe.cli import spark_access
 from icefloe.cli.application import app
 
 Command = Callable[..., Result]
@@ -31,6 +33,13 @@ def _no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_log_handler_stays() -> Iterator[None]:
+    """Remove the log handler of commands that used Spark in this process: later warnings would be written to the closed standard error of the first of them."""
+    yield
+    logging.getLogger().removeHandler(spark_access._WARNINGS)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.repetitions import ALL, examples
+from tests.repetitions import examples
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 from tests.stores.rest.own_server import own_server
 from tests.table.test_planning_elsewhere import FILTERS
@@ -264,7 +264,7 @@ NUMBERS = count()
 
 
 @given(data=st.data())
-@settings(max_examples=8 if ALL else 3, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8, least=3), suppress_health_check=list(HealthCheck))
 def test_a_random_table_has_the_rows_of_the_model(served: tuple[RestCatalog, RestCatalog], data: st.DataObject) -> None:
     table: Table = start(served[0], f"db.random{next(NUMBERS)}", data)
     assert table.scan().is_planned_by_server

@@ -3,6 +3,7 @@
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException
+from tests.named_case import named
 from tests.spark.sql.conftest import InsertOfSome, Run, append
 
 from icefloe import SqlCatalog
@@ -109,7 +110,7 @@ def test_a_refused_new_name_is_named_in_the_error(altered: Run) -> None:
     altered("CREATE TABLE lake.db.u (id INT)")
     altered("CREATE VIEW lake.db.v AS SELECT 1 AS x")
     for statement, words in NEW_NAMES:
-        with pytest.raises(AnalysisException, match=words):
+        with named(statement), pytest.raises(AnalysisException, match=words):
             altered(f"ALTER {statement}")
     assert [row[1] for row in altered("SHOW TABLES IN lake.db")] == ["t", "u"]
 
@@ -141,7 +142,7 @@ def test_an_impossible_change_is_refused_and_changes_nothing(altered: Run, lake:
     for statement, words in IMPOSSIBLE:
         # Spark 4.0 does not have the statements with CONSTRAINT.
         is_unknown = "CONSTRAINT" in statement and pyspark.__version__ < "4.1"
-        with pytest.raises(Exception, match="(?i)syntax|CONSTRAINT" if is_unknown else words):
+        with named(statement), pytest.raises(Exception, match="(?i)syntax|CONSTRAINT" if is_unknown else words):
             altered(f"ALTER TABLE lake.db.t {statement}")
         assert lake.load_table("db.t").metadata_location == before, statement
 

@@ -31,7 +31,7 @@ def kept(spark: SparkSession, sql: Run, lake: SqlCatalog) -> Iterator[Run]:
     ("statement", "rows"),
     [
         ("UPDATE lake.db.t SET id = id + 10 WHERE id < 3", (5, 35)),
-        pytest.param("DELETE FROM lake.db.t WHERE id % 2 = 0", (3, 9), marks=pytest.mark.slow),  # as in the next test
+        pytest.param("DELETE FROM lake.db.t WHERE id % 2 = 0", (3, 9), marks=pytest.mark.slow),  # as in the test of queries below
         pytest.param(
             "MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE", (4, 14), marks=pytest.mark.slow
         ),
@@ -63,10 +63,11 @@ def test_a_change_is_no_failure_because_cached_rows_cannot_be_read_again(
     assert "`lake`.`db`.`never` is changed" in caplog.text
 
 
-def test_cached_rows_of_queries_are_read_again_and_those_of_another_branch_are_not(kept: Run) -> None:
+def test_cached_rows_of_tables_and_queries_are_read_again_and_those_of_another_branch_are_not(kept: Run) -> None:
     kept("CACHE TABLE lake.db.t.branch_other")
     kept("CACHE TABLE kinds AS SELECT kind, count(*) AS n FROM lake.db.t GROUP BY kind")
     kept("DELETE FROM lake.db.t WHERE id % 2 = 0")
+    assert kept(ROWS.format("lake.db.t")) == [(3, 9)]
     assert kept("SELECT sum(n) FROM kinds") == [(3,)]
     assert kept(ROWS.format("lake.db.t.branch_other")) == [(5, 15)]
 

@@ -64,7 +64,7 @@ def other(spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
     return told
 
 
-@pytest.mark.parametrize(("mode", "version"), repetitions(FORMS, FORMS[1]))
+@pytest.mark.parametrize(("mode", "version"), repetitions(FORMS, FORMS[0], FORMS[1]))
 def test_concurrent_changes_of_different_files_are_both_committed(
     sql: Run, lake: SqlCatalog, other: list[Meanwhile], mode: str, version: int
 ) -> None:

@@ -41,7 +41,7 @@ def made(lake: SqlCatalog, sql: Run, *, partitioned: bool = False, files: int = 
 
 @pytest.mark.parametrize(
     ("partitioned", "version"),
-    repetitions([(partitioned, version) for partitioned in (False, True) for version in (1, 2, 3)], (False, 3)),
+    repetitions([(partitioned, version) for partitioned in (False, True) for version in (1, 2, 3)], (False, 3), (True, 2)),
 )
 def test_a_data_file_is_replaced_by_one_data_file_in_updates_and_merges(
     spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, partitioned: bool

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
+from tests.named_case import named
 from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
@@ -45,7 +46,7 @@ CONDITIONS = [
 
 def test_an_error_with_a_condition_of_spark_is_an_analysis_error_with_that_condition(made: Run) -> None:
     for statement, condition in CONDITIONS:
-        with pytest.raises(AnalysisException) as caught:
+        with named(statement), pytest.raises(AnalysisException) as caught:
             made(statement)
         assert caught.value.getCondition() == condition, statement
 

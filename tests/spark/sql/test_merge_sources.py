@@ -229,8 +229,8 @@ def keys(spark: SparkSession) -> pa.Table:
     ("kind", "reading"),
     repetitions(
         list(product(KINDS, ["read first", "keys alone"])),
-        *product(["INT", "DECIMAL(10, 2)", "BINARY", "BOOLEAN"], ["read first"]),
-        *product(["TIMESTAMP_NTZ", "FLOAT", "STRUCT<a: INT>"], ["keys alone"]),
+        *product(["INT", "DECIMAL(10, 2)", "BINARY", "BOOLEAN", "TIMESTAMP"], ["read first"]),
+        *product(["STRING", "DATE", "TIMESTAMP_NTZ", "FLOAT", "STRUCT<a: INT>"], ["keys alone"]),
     ),
     indirect=["reading"],
 )
@@ -285,7 +285,6 @@ def test_a_source_with_rand_and_uuid_is_computed_once(sql: Run, lake: SqlCatalog
     assert len({v.partition(" ")[2] for _, v in drawn}) == 150
 
 
-@pytest.mark.slow
 def test_a_random_source_is_computed_once_for_every_clause(sql: Run, lake: SqlCatalog, reading: str) -> None:
     made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
     clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"

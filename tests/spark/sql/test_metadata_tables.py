@@ -165,7 +165,7 @@ def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed:
         assert ("create_changelog_view",) in [row[-1:] for row in sql("SHOW PROCEDURES IN lake.system")]
 
 
-@pytest.mark.parametrize("version", repetitions(["2", "3"], "3"))
+@pytest.mark.parametrize("version", ["2", "3"])
 def test_position_deletes_without_rows_are_read_where_columns_are_required_and_partitions_changed(
     sql: Run, lake: SqlCatalog, version: str
 ) -> None:

@@ -104,7 +104,7 @@ def test_files_that_spark_writes_from_a_query_have_no_field_ids_of_the_table(spa
     assert spark.read.parquet(str(file)).selectExpr("sum(l[0].b)").collect() == [(60,)]
 
 
-@pytest.mark.parametrize("mode", repetitions(["copy-on-write", "merge-on-read"], "merge-on-read"))
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_statements_change_the_rows_that_their_nested_condition_is_true_of(spark: SparkSession, db: SqlCatalog, mode: str) -> None:
     _create(spark, db, "t", **{f"write.{operation}.mode": mode for operation in ("delete", "update", "merge")})
     spark.sql("DELETE FROM lake.db.t WHERE l[0].b = 1 OR m['k'].c = '2' OR map_keys(k)[0].y = 3000")

@@ -374,7 +374,6 @@ def test_settings_of_the_session_that_change_a_scan_are_seen_by_the_next_stateme
     assert spark.sql(frame).rdd.getNumPartitions() > 1
 
 
-@pytest.mark.slow
 def test_references_that_share_a_scan_are_joined_and_united_as_tables_of_their_own(tables: SqlCatalog, sql: Run) -> None:
     part = "(SELECT id, name FROM lake.db.t0 WHERE id < 10)"
     assert sql(f"SELECT count(*) FROM {part} a JOIN {part} b ON a.id = b.id + 1 WHERE a.name <> b.name") == [(9,)]

@@ -51,7 +51,7 @@ def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, 
     assert summary.get("added-dvs") == ("2" if version == 3 and mode == "merge-on-read" else None)
 
 
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (1, "copy-on-write")))
 def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, lake, version, mode)
     before = row_ids(lake)
@@ -61,7 +61,7 @@ def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: st
     assert lake.load_table("db.t").current_snapshot().summary["total-delete-files"] == ("0" if mode == "copy-on-write" else "2")
 
 
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "merge-on-read")))
 def test_a_subquery_used_several_times_has_one_value(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, lake, version, mode)
     most = "(SELECT max(id) FROM lake.db.t)"
@@ -118,7 +118,6 @@ def test_a_row_that_matches_several_source_rows_is_refused_with_the_error_of_spa
     assert lake.load_table("db.t").metadata_location == before
 
 
-@pytest.mark.slow
 def test_statements_that_change_no_row_make_no_snapshot(sql: Run, lake: SqlCatalog) -> None:
     made(sql, lake, 2, "copy-on-write")
     before = lake.load_table("db.t").metadata_location
@@ -154,7 +153,7 @@ def test_a_partition_filter_without_an_iceberg_expression_deletes_rows(sql: Run,
     assert stored(lake, "id") == [(1,), (3,), (5,), (7,), (9,)]
 
 
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "copy-on-write"), (3, "merge-on-read")))
 def test_updates_can_use_the_file_and_position_of_rows(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
     made(sql, lake, version, mode)
     before = row_ids(lake)

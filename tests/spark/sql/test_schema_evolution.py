@@ -49,7 +49,7 @@ def row_ids(sql: Run) -> dict[Any, Any]:
 
 
 @evolves
-@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
+@pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "copy-on-write"), (3, "merge-on-read")))
 def test_columns_nested_fields_and_wider_types_are_in_the_commit_of_the_rows(
     spark: SparkSession, sql: Run, lake: SqlCatalog, version: int, mode: str
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from tests.named_case import named
 from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
@@ -84,8 +85,9 @@ OF_TEMPORARY = [
 
 
 def test_a_view_of_a_temporary_view_or_function_is_refused(temporary: Run, lake: SqlCatalog) -> None:
-    for (query, named), create in product(OF_TEMPORARY, ("CREATE VIEW", "CREATE OR REPLACE VIEW")):
-        with pytest.raises(AnalysisException, match=rf"INVALID_TEMP_OBJ_REFERENCE.*`lake`.`db`.`n`.*{named}"):
+    for (query, temporary_object), create in product(OF_TEMPORARY, ("CREATE VIEW", "CREATE OR REPLACE VIEW")):
+        refusal = rf"INVALID_TEMP_OBJ_REFERENCE.*`lake`.`db`.`n`.*{temporary_object}"
+        with named(f"{create} {query}"), pytest.raises(AnalysisException, match=refusal):
             temporary(f"{create} lake.db.n AS {query}")
         assert lake.list_views("db") == [], query
 
@@ -99,7 +101,7 @@ def test_a_view_from_the_api_sees_no_temporary_views_or_functions(temporary: Run
     queries = ("SELECT id FROM passing", "SELECT id FROM global_temp.passing", "SELECT passing_by(1L) AS id")
     for number, query in enumerate(queries):
         lake.create_view(f"db.v{number}", query, ID, default_namespace="db")
-        with pytest.raises(AnalysisException, match=r"(TABLE_OR_VIEW|ROUTINE)_NOT_FOUND|UNRESOLVED_ROUTINE"):
+        with named(query), pytest.raises(AnalysisException, match=r"(TABLE_OR_VIEW|ROUTINE)_NOT_FOUND|UNRESOLVED_ROUTINE"):
             spark.sql(f"SELECT * FROM lake.db.v{number}")
     temporary("USE lake.db")
     try:

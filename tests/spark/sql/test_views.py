@@ -3,6 +3,7 @@
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from tests.named_case import named
 from tests.spark.sql.conftest import Run, append
 
 from icefloe import SqlCatalog
@@ -68,7 +69,7 @@ def test_a_view_that_would_read_itself_is_refused(made: Run, lake: SqlCatalog) -
     made("CREATE VIEW lake.db.w AS WITH a AS (SELECT * FROM lake.db.u) SELECT max(x) AS x FROM a")
     before = lake.load_view("db.v").metadata
     for statement in READING_ITSELF:
-        with pytest.raises(AnalysisException, match=r"RECURSIVE_VIEW.*cycle: `lake`.`db`.`v` -> .*`lake`.`db`.`v`\)"):
+        with named(statement), pytest.raises(AnalysisException, match=r"RECURSIVE_VIEW.*cycle: `lake`.`db`.`v` -> .*`lake`.`db`.`v`\)"):
             made(statement)
         assert lake.load_view("db.v").metadata == before, statement
     made("CREATE OR REPLACE VIEW lake.db.u AS SELECT u.x FROM lake.db.v AS u")
@@ -124,7 +125,7 @@ INVALID = [
 
 def test_invalid_views_are_refused(made: Run, lake: SqlCatalog) -> None:
     for statement, words in INVALID:
-        with pytest.raises(PySparkException, match=words):
+        with named(statement), pytest.raises(PySparkException, match=words):
             made(statement)
         assert [name[-1] for name in lake.list_views("db")] == ["v"], statement
 

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from tests.combinations import combinations, repetitions
+from tests.named_case import named
 from tests.spark.sql.conftest import InsertOfSome, Run, append, stored
 
 from icefloe import SqlCatalog
@@ -158,7 +159,7 @@ WRONG = [
 def test_wrong_options_are_named_and_nothing_is_written(spark: SparkSession, table: Table) -> None:
     rows = frame(spark, (10, "a", 1.0))
     for name, value, words in WRONG:
-        with pytest.raises(Exception, match=re.escape(words)):
+        with named(name), pytest.raises(Exception, match=re.escape(words)):
             rows.writeTo(TABLE).option(name, value).append()
         assert len(table.refresh().snapshots()) == 1, name
 
