@@ -384,7 +384,9 @@ _TERMS = [
 ]  # fmt: skip
 # Several filters of one file, which takes longer to write than to read.
 _FILTERS = st.lists(
-    st.builds(lambda word, terms: word.join(terms), st.sampled_from([" AND ", " OR "]), st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3)),
+    st.builds(
+        lambda word, terms: word.join(terms), st.sampled_from([" AND ", " OR "]), st.lists(st.sampled_from(_TERMS), min_size=1, max_size=3)
+    ),
     min_size=1,
     max_size=10,
 )

@@ -209,6 +209,42 @@ def test_values_are_converted_to_declared_types_and_the_others_are_bad_rows(load
     ]
 
 
+def test_a_wrong_key_of_a_map_rejects_its_own_row_and_no_other_map(load: Load) -> None:
+    columns = "id int, d map<date, int>, n map<int, string>, l array<map<double, map<boolean, int>>>"
+    good = [
+        {"id": 1, "d": {"2024-01-05": 1, "2024-01-06": None}, "n": {"-1": "a"}, "l": [{"1.5": {"true": 1}}, {}, None]},
+        {"id": 2, "d": {}, "n": None, "l": [{"2": None, "3": {"false": 2, "true": 3}}]},
+    ]
+    wrong = [
+        {"d": {"2024-01-05": 1, "bad": 2}},
+        {"d": {"": 1}},
+        {"n": {"1.5": "a"}},
+        {"n": {"1": "a", " 1": "b"}},
+        {"l": [{"1": {"true": 1}}, {"x": {"true": 2}}]},
+        {"l": [{"1": {"maybe": 1}}]},
+    ]
+    rows = [good[0], *({"id": 9, **fault} for fault in wrong), good[1]]
+    Path("a.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = load("a.json", columns=columns, bad_rows="skip")
+    assert rows_of(result) == [
+        {
+            "id": 1,
+            "d": [(dt.date(2024, 1, 5), 1), (dt.date(2024, 1, 6), None)],
+            "n": [(-1, "a")],
+            "l": [[(1.5, [(True, 1)])], [], None],
+        },
+        {"id": 2, "d": [], "n": None, "l": [[(2.0, None), (3.0, [(False, 2), (True, 3)])]]},
+    ]
+    assert [(bad.line, bad.column, bad.reason) for bad in result.first_bad_rows] == [
+        (2, "d", "is not a date"),
+        (3, "d", "has an empty key"),
+        (4, "n", "has a key that is not an int"),
+        (5, "n", "has the key 1 twice"),
+        (6, "l", "has a key that is not a double"),
+    ]
+    assert result.bad_rows == len(wrong)
+
+
 def test_objects_with_names_for_values_are_refused(load: Load, nothing_remains: Callable[[], None]) -> None:
     Path("a.json").write_text("".join(f'{{"key{number}": 1}}\n' for number in range(MAX_FIELDS + 1)))
     with pytest.raises(InvalidInputError, match="different fields"):

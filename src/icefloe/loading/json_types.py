@@ -184,25 +184,59 @@ def _list(values: list[Any], kind: ListType, rows: Sequence[int], reject: Reject
     items = [item for value in lists if value for item in value]
     item_rows = [row for row, value in zip(rows, lists, strict=True) if value for _ in value]
     elements = _array(items, kind.element, kind.element_required, item_rows, reject)
-    return pa.ListArray.from_arrays(_offsets(lists), elements, mask=pa.array([value is None for value in lists], pa.bool_()))
+    return pa.ListArray.from_arrays(_offsets(_lengths(lists)), elements, mask=pa.array([value is None for value in lists], pa.bool_()))
 
 
 def _map(values: list[Any], kind: MapType, rows: Sequence[int], reject: Reject) -> pa.Array:
     objects = _of_type(values, dict, "an object", rows, reject)
     entry_rows = [row for row, value in zip(rows, objects, strict=True) if value for _ in value]
-    keys = _array([key for value in objects if value for key in value], kind.key_type, False, entry_rows, reject)
+    counts = _lengths(objects)
+    owners = np.repeat(np.arange(len(objects)), counts)
+    keys = _keys([key for value in objects if value for key in value], kind.key_type, owners, entry_rows, reject)
     items = _array(
         [item for value in objects if value for item in value.values()], kind.value_type, kind.value_required, entry_rows, reject
     )
     if keys.null_count:
-        # Rows with a wrong key were rejected. Their keys are null, which Arrow does not allow in maps, so that all maps become empty.
-        empty: list[Any] = [None if value is None else {} for value in objects]
-        return _map(empty, kind, rows, reject)
-    return pa.MapArray.from_arrays(_offsets(objects), keys, items, mask=pa.array([value is None for value in objects], pa.bool_()))
+        # Arrow allows no key that is null. The rows of these keys were rejected; the other maps of the block stay as they are.
+        is_valid = keys.is_valid()
+        keys, items = keys.filter(is_valid), items.filter(is_valid)
+        counts = np.bincount(owners[is_valid.to_numpy(zero_copy_only=False)], minlength=len(objects))
+    return pa.MapArray.from_arrays(_offsets(counts), keys, items, mask=pa.array([value is None for value in objects], pa.bool_()))
 
 
-def _offsets(values: Sequence[Any]) -> pa.Array:
-    lengths = np.fromiter((len(value) if value else 0 for value in values), np.int64, len(values))
+def _keys(texts: list[Any], kind: IcebergType, owners: Any, rows: Sequence[int], reject: Reject) -> pa.Array:
+    """Convert the keys of maps, which JSON writes as text whatever their type is.
+
+    Args:
+        texts: The keys.
+        kind: Their type.
+        owners: The number of each key's map.
+        rows: The row of each key's map.
+        reject: Called for each row with a key that does not fit, that is empty, or that equals another key of its map; such a key becomes null, or stays twice.
+    """
+    if isinstance(kind, StringType):
+        return pa.array(texts, pa.string())
+    if isinstance(kind, BooleanType | IntegerType | LongType | FloatType | DoubleType):
+        keys, is_wrong = from_text(pa.array(texts, pa.string()), kind)
+        for number in [] if is_wrong is None else np.flatnonzero(is_wrong):
+            reject(rows[int(number)], f"has a key that is not {type_with_article(kind)}")
+    else:
+        keys = _array(texts, kind, False, rows, reject)
+    seen = set()
+    for owner, row, key in zip(owners.tolist(), rows, keys.to_pylist(), strict=True):
+        if key is None:
+            reject(row, "has an empty key")
+        elif (owner, key) in seen:
+            reject(row, f"has the key {key} twice")
+        seen.add((owner, key))
+    return keys
+
+
+def _lengths(values: Sequence[Any]) -> Any:
+    return np.fromiter((len(value) if value else 0 for value in values), np.int64, len(values))
+
+
+def _offsets(lengths: Any) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
 
