@@ -13,20 +13,29 @@ from tests.postgres import emptied_postgres_uri, postgres, postgres_database, po
 from tests.repetitions import examples
 from tests.spark_session import spark
 
-# For every Spark that tests start, also in other processes: the JVM's second compiler takes longer than it saves in sessions this short, and code of the
-# first takes more of the stack. One thread collects garbage, because the workers of pytest share the cores.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m")
+# For every Spark that tests start, also in other processes. The JVM's second compiler takes longer than it saves in sessions this short, and code of the first
+# takes more of the stack. Without the second one only 48 MB are reserved for code, and the search for code to remove took half of the JVM's time. One thread
+# collects garbage, because the workers of pytest share the cores.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Xss4m")
 
 # Processes that tests start read the compiled modules of earlier ones, also where the environment forbids to write them: most would take longer to compile
 # what they import than to do their work.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Files of tests need not survive a loss of power. Waiting for the disk takes longer than most tests do; those of `os.fsync` itself set their own.
+os.fsync = lambda _: None  # type: ignore[assignment]
+
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("icefloe")
 
 __all__ = ["emptied_postgres_uri", "postgres", "postgres_database", "postgres_uri", "shared_postgres_database", "spark"]  # fixtures
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of processes for `-n auto`: one more than cores, because tests that wait for a thread, a socket or a process leave a core idle."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
