@@ -41,11 +41,18 @@ COUNT_STAR, COUNT, LEAST, GREATEST = "CountStar", "Count", "Min", "Max"
 
 
 class AggregateNotPushed(Exception):  # noqa: N818 a result, not a failure
-    """Metadata does not have the exact value of an aggregate."""
+    """Raised if metadata does not have the exact value of an aggregate, so that Spark computes the aggregate from the rows."""
 
 
 def parse_aggregates(aggregation: Mapping[str, Any], schema: Schema) -> list[tuple[str, NestedField | None]]:
-    """Return the kind and the column of each aggregate that Spark pushes; for `COUNT(*)` the column is None.
+    """Parse the aggregates that Spark pushes.
+
+    Args:
+        aggregation: Spark's `Aggregation`, in the JSON of `bridge/java/ConnectorJson.java`.
+        schema: The schema with the columns of the aggregates.
+
+    Returns:
+        For each aggregate its kind (`CountStar`, `Count`, `Min` or `Max`) and its column; the column is None for `COUNT(*)`.
 
     Raises:
         AggregateNotPushed: There is a GROUP BY, an unsupported function, or a column whose metadata is not exact.
@@ -70,7 +77,7 @@ def _parse_aggregate(aggregate: Mapping[str, Any], schema: Schema) -> tuple[str,
 
 
 def _field_at(path: Sequence[str], schema: Schema) -> NestedField | None:
-    """Return the column, or the field of nested structs, at a path of names; None for fields inside lists and maps, which have many values in a row."""
+    """Return the column or struct field at a path of names; None if it does not exist or is inside a list or map, which has several values in a row."""
     fields: Sequence[NestedField] = schema.fields
     field = None
     for name in path:
@@ -80,19 +87,19 @@ def _field_at(path: Sequence[str], schema: Schema) -> NestedField | None:
 
 
 def needs_statistics(aggregates: Sequence[tuple[str, NestedField | None]]) -> bool:
-    """Return whether an aggregate is on a column, so that it needs more than the numbers of rows."""
+    """Return whether the aggregates need statistics of columns: True unless all of them are `COUNT(*)`, which only needs the numbers of rows."""
     return any(field is not None for _, field in aggregates)
 
 
 def aggregate_values(aggregates: Sequence[tuple[str, NestedField | None]], plan: ScanPlan) -> list[Any]:
-    """Return the values of the aggregates.
+    """Compute the values of pushed aggregates from the metadata of the planned files.
 
     Args:
         aggregates: The result of `parse_aggregates`.
         plan: The planned files, in which all rows match the query's filters.
 
     Returns:
-        Counts as ints, and MIN and MAX as physical values; MIN and MAX are None if there are no values.
+        One value for each aggregate, in their order: COUNT as an int, MIN and MAX as a physical value, or None if there are no values.
 
     Raises:
         AggregateNotPushed: Rows are deleted by other means than deletion vectors; an aggregate is on a column and there are deletes; or counts or bounds of a
@@ -114,7 +121,7 @@ def _aggregate_value(kind: str, field: NestedField, plan: ScanPlan) -> Any:
 
 
 def _counts(part: PlannedFiles, field: NestedField) -> tuple[Any, Any]:
-    """Return the numbers of rows and of nulls of each file. Raises an error if they are missing, or do not cover all rows."""
+    """Return two arrays, with the number of rows and the number of nulls of each file. Raises `AggregateNotPushed` if counts are missing or inconsistent."""
     rows, nulls = numpy_of(part.entries["record_count"]), _column(part, "null_value_count", field)
     values = _column(part, "value_count", field)
     if nulls.null_count or values.null_count:
@@ -160,7 +167,7 @@ def _column(part: PlannedFiles, statistic: str, field: NestedField) -> Any:
 
 
 def one_row(spark: SparkSession, struct: SparkStruct, values: Sequence[tuple[NestedField | None, Any]]) -> DataFrame:
-    """Return the values of pushed aggregates as a DataFrame with one row."""
+    """Return a DataFrame with one row: the values of pushed aggregates, as `PushedScan.aggregates` returns them, in the columns of `struct`."""
     columns = []
     for field, (column, value) in zip(struct.fields, values, strict=True):
         if value is None:

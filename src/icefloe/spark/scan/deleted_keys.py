@@ -1,7 +1,7 @@
 """Equality deletes on one numeric or temporal column in Spark's own scan: generated code looks up the key of each row, without a join.
 
 The driver reads the deleted keys, and executors receive them as sorted arrays. A bitmap of the keys' low bits excludes most rows before an array is searched.
-`equality_deletes.py` decides which deletes are looked up in this way, and applies the others. Spec: Equality Delete Files.
+`equality_deletes.py` decides which equality deletes are looked up in this way, and joins all other deletes. Spec: Equality Delete Files.
 """
 
 import struct
@@ -43,21 +43,21 @@ _LEAST_BITS, _MOST_BITS, _BITS_PER_KEY = 2**10, 2**23, 32
 
 @dataclass(frozen=True, slots=True)
 class KeyList:
-    """The deleted keys of some delete files: distinct numbers in ascending order, and whether null is deleted too."""
+    """The keys that some delete files delete: distinct numbers in ascending order, and whether rows with a null key are deleted too."""
 
     numbers: NDArray[np.int64]
     has_null: bool
 
     @classmethod
     def of(cls, arrays: Iterable[Any]) -> "KeyList":
-        """Return the keys from Arrow arrays of a type in `NUMBERS`, in the table's form."""
+        """Create a list from the keys in Arrow arrays, all of which have the Arrow type of one Iceberg type in `NUMBERS`."""
         arrays = list(arrays)
         numbers = [np.asarray(pc.drop_null(array).cast(_WHOLE.get(array.type, pa.int64())).cast(pa.int64())) for array in arrays]
         return cls(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), any(array.null_count for array in arrays))
 
     @classmethod
     def union(cls, lists: Sequence["KeyList"]) -> "KeyList":
-        """Return the union of several lists."""
+        """Return a list with the keys of all given lists."""
         numbers = [key_list.numbers for key_list in lists]
         return cls(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), any(key_list.has_null for key_list in lists))
 
@@ -68,13 +68,16 @@ _WHOLE = {pa.date32(): pa.int32()}
 
 @dataclass(frozen=True, slots=True)
 class DeletedKeys:
-    """The deleted keys of one column, in one or more lists; each row is looked up in one of the lists."""
+    """The deleted keys of one column, in one or more lists, because different delete files apply to different data files.
+
+    A row is looked up in the one list that applies to its data file.
+    """
 
     kind: IcebergType
     lists: tuple[KeyList, ...]
 
     def is_not_deleted(self, spark: SparkSession, key: Column, list_index: Column | None) -> Column:
-        """Return the condition that the key of a row is not deleted. It is never null.
+        """Return a condition that is true if the key of a row is not deleted, and otherwise false, never null.
 
         Args:
             spark: A classic session.
@@ -93,7 +96,7 @@ class DeletedKeys:
         return F.when(key.isNull(), ~list_index.isin(with_null)).otherwise(is_absent)
 
     def _is_deleted(self, spark: SparkSession, key: Column, list_index: Column | None) -> Column:
-        """Return the condition that a key is among the deleted numbers; it is null if the key is null."""
+        """Return a condition that is true if a key is among the deleted numbers, and null if the key is null."""
         if isinstance(self.kind, TimestampType | TimestamptzType):
             number = micros_of(spark, key, has_zone=isinstance(self.kind, TimestamptzType))
         else:
@@ -111,7 +114,7 @@ class DeletedKeys:
         return column_of(spark, may_match) & (index >= 0)
 
     def _bits(self) -> tuple[int, int]:
-        """Return the number of bits in the bitmap, a power of two, and the number of bits by which a key is shifted right before its low bits are used."""
+        """Return the size of the bitmap in bits, a power of two, and by how many bits keys are shifted right before their low bits index it."""
         count = sum(len(key_list.numbers) for key_list in self.lists)
         size = 1 << max(count * _BITS_PER_KEY - 1, 1).bit_length()
         # If all keys are multiples of a power of two, for example whole seconds, they have equal low bits, so that these are shifted out.
@@ -120,7 +123,7 @@ class DeletedKeys:
         return min(max(size, _LEAST_BITS), _MOST_BITS), shift
 
     def _low_bits(self, size: int, shift: int) -> bytes:
-        """Return the bitmap of the low bits of the keys, below `size`, after a shift."""
+        """Return a serialized Roaring bitmap with `(key >> shift) % size` of each deleted key."""
         low_bits = [(key_list.numbers.view(np.uint64) >> np.uint64(shift)) & np.uint64(size - 1) for key_list in self.lists]
         return BitMap(np.concatenate([np.empty(0, np.uint64), *low_bits]).astype(np.uint32)).serialize()
 

@@ -1,8 +1,9 @@
 """Equality deletes in Spark's own scan: a lookup or an anti join removes the rows with deleted keys, in each file by the deletes that apply to it.
 
-Files to which the same delete files apply form a group. Groups are numbered by age, so that a delete file usually applies to a single range of groups. If the
-keys are few and of one numeric column, the driver reads them and `deleted_keys.py` looks them up. All other keys are read in Spark's tasks by
-`icefloe.datafile.deletes` and joined, with null equal to null. `read_strategy.py` decides which files are read in this way.
+Data files to which the same delete files apply form a group. Groups are numbered from the oldest to the youngest, so that a delete file usually applies to a
+single range of groups. If the deleted keys are few and of one numeric or temporal column, the driver reads them and `deleted_keys.py` looks them up. All other
+keys are read in Spark's tasks by `icefloe.datafile.deletes`, and removed from the rows by an anti join, in which null equals null. `read_strategy.py` decides
+which data files are read in this way.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
@@ -55,9 +56,11 @@ GroupRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class KeySetFiles:
-    """The equality delete files with the same key columns, each with the groups to which it applies.
+    """The equality delete files that have the same key columns.
 
-    `fields` are the top-level columns that contain the key columns; structs are reduced to the key columns.
+    Attributes:
+        fields: The top-level columns that contain the key columns. A struct among them has only the fields that are or contain key columns.
+        files: Each delete file, with the ranges of the groups of data files to which it applies.
     """
 
     fields: tuple[NestedField, ...]
@@ -65,15 +68,15 @@ class KeySetFiles:
 
     @property
     def ends(self) -> list[NestedField]:
-        """The key columns themselves, without their structs."""
+        """The key columns; for a key column inside a struct, the field and not the struct."""
         return [end for field in self.fields for end in key_columns_in(field)]
 
     def apply_everywhere(self, groups: int) -> bool:
-        """Return whether every delete file applies to all groups; `groups` is their number."""
+        """Return whether every delete file applies to all groups; `groups` is the number of groups."""
         return all(ranges == ((0, groups - 1),) for _, ranges in self.files)
 
     def by_group(self, groups: int) -> list[list[DataFile]]:
-        """Return for each of the `groups` groups the delete files that apply to it; a single entry if they are the same for all groups."""
+        """Return the delete files that apply to each of the `groups` groups; if all groups have the same delete files, a single entry for all of them."""
         if self.apply_everywhere(groups):
             return [[file for file, _ in self.files]]
         files_of_groups: list[list[DataFile]] = [[] for _ in range(groups)]
@@ -84,7 +87,7 @@ class KeySetFiles:
         return files_of_groups
 
     def can_be_looked_up(self, groups: int) -> bool:
-        """Return whether the keys can be read on the driver: they are of one column in `NUMBERS`, and few enough, in few enough files."""
+        """Return whether the driver can read the keys: there is one key column, of a type in `NUMBERS`, and there are not too many keys, files and groups."""
         ends = self.ends
         if len(ends) != 1 or not isinstance(ends[0].field_type, NUMBERS) or len(self.files) > MOST_FILES_READ:
             return False
@@ -96,7 +99,13 @@ class KeySetFiles:
 
 @dataclass(frozen=True, slots=True)
 class EqualityDeletes:
-    """The equality deletes of a scan: the group of each file in order, the delete files by their key columns, and the number of groups."""
+    """The equality deletes of a scan.
+
+    Attributes:
+        groups: The number of the group of each data file, in the order of the data files.
+        keys: The delete files, grouped by their key columns.
+        count: The number of groups.
+    """
 
     groups: NDArray[np.int64]
     keys: tuple[KeySetFiles, ...]
@@ -104,21 +113,24 @@ class EqualityDeletes:
 
     @property
     def needs_groups(self) -> bool:
-        """Whether a delete file applies only to some of the groups."""
+        """Whether rows need the number of their group, because a delete file applies only to some of the groups."""
         return not all(files.apply_everywhere(self.count) for files in self.keys)
 
     @property
     def key_columns(self) -> tuple[NestedField, ...]:
-        """Return all key columns."""
+        """The key columns of all delete files, each once."""
         return tuple({end.field_id: end for files in self.keys for end in files.ends}.values())
 
 
 def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset[int], tuple[NestedField, ...]]) -> EqualityDeletes:
-    """Group the files of a plan by the equality deletes that apply to them.
+    """Group data files by the equality deletes that apply to them.
 
     Args:
-        parts: The files, all of which have equality deletes.
-        fields_of: The top-level columns that contain the key columns, by the ids of the key columns.
+        parts: The data files, each of which has equality deletes.
+        fields_of: The top-level columns that contain the key columns, by the set of the ids of a delete file's key columns; see `KeySetFiles.fields`.
+
+    Returns:
+        The equality deletes of the data files, with the group of each data file in the order of `parts`.
     """
     applied: list[tuple[int, ...]] = []
     ages: list[int] = []
@@ -146,11 +158,14 @@ def equality_deletes(parts: Sequence[PlannedFiles], fields_of: Mapping[frozenset
 def union_deletes(
     parts_of_groups: Sequence[Sequence[PlannedFiles]], deletes: Sequence[EqualityDeletes | None]
 ) -> list[EqualityDeletes] | None:
-    """Return equality deletes for each of several sets of files, which share the delete files and the numbering of groups; None for a set without such deletes.
+    """Combine the equality deletes of several file groups, so that their rows can be united first and the deletes applied once to the union.
 
     Args:
-        parts_of_groups: The files of each group.
-        deletes: The equality deletes of each group; None where none apply to its files.
+        parts_of_groups: The data files of each file group.
+        deletes: The equality deletes of each file group; None for a file group without equality deletes.
+
+    Returns:
+        New equality deletes for each file group, all with the same delete files and the same numbering of groups; None if no file group has equality deletes.
     """
     parts = [part for group, applied in zip(parts_of_groups, deletes, strict=True) if applied is not None for part in group]
     if not parts:
@@ -171,18 +186,18 @@ def union_deletes(
 
 
 def key_ids_of(file: DataFile) -> frozenset[int]:
-    """Return the field ids of an equality delete file's key columns."""
+    """Return the field ids of the key columns of an equality delete file."""
     return frozenset(file.equality_ids or ())
 
 
 def without_deleted_keys(
     spark: SparkSession, rows: DataFrame, request: ScanRequest, deletes: EqualityDeletes, reader_names: Mapping[str, str]
 ) -> DataFrame:
-    """Return the rows whose keys are not deleted in the group of their file.
+    """Return the rows without those that an equality delete of their data file deletes.
 
     Args:
         spark: A classic session.
-        rows: The rows. They have the column `GROUP_COLUMN` if deletes apply only to some groups.
+        rows: The rows. If `deletes.needs_groups`, they have the group of their data file in the column `GROUP_COLUMN`.
         request: The scan.
         deletes: The equality deletes.
         reader_names: The names in `rows` of the table's top-level columns.
@@ -208,7 +223,7 @@ def without_deleted_keys(
 
 
 def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) -> DeletedKeys:
-    """Read, for each group of data files, the keys that its delete files delete; a single list if all groups have the same delete files."""
+    """Read the deleted keys: a list of keys for each group of data files, or a single list if the same delete files apply to all groups."""
     (field,), (end,) = files.fields, files.ends
 
     def read(file: DataFile) -> KeyList:
@@ -222,12 +237,12 @@ def _read_deleted_keys(request: ScanRequest, files: KeySetFiles, groups: int) ->
 
 
 def _is_required(end: NestedField, schema: Schema) -> bool:
-    """Return whether no row has null in a key column. Then a plain comparison is enough, which joins faster."""
+    """Return whether a key column is a required top-level column of the schema, so that `=`, which joins faster, can replace the null-safe comparison."""
     return any(field.field_id == end.field_id and field.required for field in schema.fields)
 
 
 def dropped_key(field: NestedField) -> str:
-    """Return the name, during the scan, of a key column that has been dropped from the table."""
+    """Return the name that a key column has during the scan if it was dropped from the table."""
     return f"{OWN_PREFIX}key {field.field_id}"
 
 
@@ -254,7 +269,7 @@ def _deleted_key_rows(spark: SparkSession, request: ScanRequest, files: KeySetFi
 
 @dataclass(frozen=True)
 class KeyReader:
-    """A function for Spark's tasks: it takes delete files with the ranges of groups to which they apply, and returns the rows of their keys."""
+    """A function for `mapInArrow`: it takes packed delete files with their ranges of groups, and returns rows with the deleted keys and a range of groups."""
 
     io: FileIO
     fields: tuple[NestedField, ...]
@@ -262,7 +277,7 @@ class KeyReader:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the keys of the delete files in the batches."""
+        """Read the delete files in the batches, and yield a row for each deleted key and range of groups."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 file, ranges = _VALUES.from_bytes(packed, tuple)
@@ -279,7 +294,7 @@ class KeyReader:
 
 
 def _key_arrays(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
-    """Yield the arrays of the key columns inside a column, in Spark's form."""
+    """Yield the array of each key column inside a column, converted for Spark by `to_spark_form`."""
     if isinstance(field.field_type, StructType):
         for position, inner in enumerate(field.field_type.fields):
             yield from _key_arrays(pc.struct_field(array, [position]), inner)
@@ -288,7 +303,7 @@ def _key_arrays(array: pa.Array, field: NestedField) -> Iterator[pa.Array]:
 
 
 def key_columns_in(field: NestedField) -> Iterator[NestedField]:
-    """Yield the key columns inside a column; the column itself if it is not a struct."""
+    """Yield the fields at all depths of a struct that are not structs themselves; for any other column, the column itself."""
     if isinstance(field.field_type, StructType):
         for inner in field.field_type.fields:
             yield from key_columns_in(inner)
@@ -297,7 +312,7 @@ def key_columns_in(field: NestedField) -> Iterator[NestedField]:
 
 
 def _equality_deletes_of_files(part: PlannedFiles) -> Iterator[tuple[int, ...]]:
-    """Yield for each file the indexes of the equality delete files that apply to it."""
+    """Yield for each data file the indexes in `part.delete_files` of the equality delete files that apply to it."""
     if part.delete_offsets is None or part.delete_indices is None:
         return
     is_equality = np.array([file.content is FileContent.EQUALITY_DELETES for file in part.delete_files], np.bool_)
@@ -307,7 +322,7 @@ def _equality_deletes_of_files(part: PlannedFiles) -> Iterator[tuple[int, ...]]:
 
 
 def _group_ranges(numbers: Sequence[int]) -> Iterator[GroupRange]:
-    """Yield ascending numbers as ranges without gaps."""
+    """Combine ascending numbers into ranges without gaps, for example 1, 2, 5 into (1, 2) and (5, 5)."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1:

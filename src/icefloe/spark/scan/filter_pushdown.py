@@ -1,10 +1,10 @@
 """Push-down of filters: convert predicates that Spark pushes to a scan or a write to Iceberg expressions.
 
-Each predicate becomes an expression that is true for exactly the same rows; a SQL predicate may be true, false or unknown for a row. If there is no such
+Each predicate becomes an expression that is true for exactly the rows for which the predicate is true, and not false or unknown (null). If there is no such
 expression, only Spark evaluates the predicate. `function_pushdown.py` translates predicates on functions of a column (dates, `truncate`). A predicate on
-`bucket` is not a range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates it on every row. `true_of_all_rows` finds the
-filters that Spark need not evaluate. `expression_to_column.py` converts Iceberg expressions to Spark columns. Spec: Scan Planning; Partition Transforms
-(bucket).
+`bucket` is not a range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates the predicate on every row.
+`true_of_all_rows` finds the filters that Spark need not evaluate. `expression_to_column.py` converts Iceberg expressions to Spark columns.
+Spec: Scan Planning; Partition Transforms (bucket).
 """
 
 import json
@@ -64,9 +64,8 @@ from icefloe.spec.partitioning.transforms import BucketTransform, IdentityTransf
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import IcebergType, UUIDType
 
-# Comparisons of a column with a value: the expressions for the rows where each is true, and where it is false. For null it is neither. In expressions too, NaN
-# is
-# the greatest number and equals itself, and -0.0 equals 0.0.
+# For each comparison of a column with a value: the expression for the rows where the comparison is true, and the one for the rows where it is false. For null
+# it is neither. As in Spark, NaN is the greatest number and equals itself in these expressions, and -0.0 equals 0.0.
 _COMPARISONS: Mapping[str, tuple[Callable[[str, Any], BooleanExpression], Callable[[str, Any], BooleanExpression]]] = {
     "=": (EqualTo, NotEqualTo),
     "<>": (NotEqualTo, EqualTo),
@@ -83,7 +82,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "
 
 @dataclass(frozen=True)
 class _Columns:
-    """The schema whose columns predicates may contain, and a function that returns the days of the session's time zone, if the query has one."""
+    """What the translation of predicates needs to resolve columns: the schema, and a function that returns the days of the session's time zone, or None."""
 
     schema: Schema
     make_days: Callable[[], LocalDays] | None
@@ -99,19 +98,19 @@ def to_expressions(
     """Translate pushed predicates into Iceberg expressions.
 
     Args:
-        predicates: Spark's predicates, in the form of `bridge/java/ConnectorJson.java`.
+        predicates: Spark's predicates, in the JSON of `bridge/java/ConnectorJson.java`.
         schema: The schema with the columns of the predicates.
-        days: A function that returns the days of the session's time zone; without it, dates of timestamps with a zone are not translated.
+        days: A function that returns the days of the session's time zone; with None, predicates on dates of timestamps with a zone are not translated.
 
     Returns:
-        For each predicate an expression that is true for exactly the same rows; None if there is no such expression.
+        For each predicate an expression that is true for exactly the rows for which the predicate is true; None if there is no such expression.
     """
     columns = _Columns(schema, days)
     return [_to_expression(predicate, columns) for predicate in predicates]
 
 
 def pruning_filter(predicates: Sequence[ExpressionJson], schema: Schema, days: Callable[[], LocalDays] | None = None) -> BooleanExpression:
-    """Return the conjunction of all predicates that can be translated. The arguments are the same as for `to_expressions`."""
+    """Return the conjunction of the expressions of all predicates that can be translated. The arguments are the same as for `to_expressions`."""
     return all_of([expression for expression in to_expressions(predicates, schema, days) if expression is not None])
 
 
@@ -125,9 +124,9 @@ def _to_expression(predicate: ExpressionJson, columns: _Columns) -> BooleanExpre
 
 
 def _translate(node: ExpressionJson, columns: _Columns, *, outcome: bool) -> BooleanExpression:
-    """Return the expression for the rows where a predicate is true (if `outcome`) or false. Rows where it is unknown match neither.
+    """Return an expression for the rows for which a predicate is true, or with `outcome=False` for the rows for which it is false.
 
-    NOT translates its operand with the opposite outcome.
+    Rows for which the predicate is unknown match neither expression. So NOT can be translated: its operand is translated with the opposite outcome.
     """
     if node["kind"] == "reference":
         return EqualTo(_column(node, columns.schema)[0], outcome)
@@ -180,7 +179,7 @@ def _translate_comparison(name: str, children: Sequence[ExpressionJson], columns
 def _translate_function(
     name: str, function: ExpressionJson, others: Sequence[ExpressionJson], columns: _Columns, *, outcome: bool
 ) -> BooleanExpression:
-    """Translate a predicate on a function of a column. The function is null if the column is null."""
+    """Translate a predicate on a function of a column. Like `_translate`, but for functions that return null only if the column is null."""
     column, test = _function(function, others, columns)
     if name in ("IS_NULL", "IS_NOT_NULL"):
         return IsNull(column) if (name == "IS_NULL") == outcome else NotNull(column)
@@ -201,7 +200,7 @@ def _translate_function(
 def _function(
     node: ExpressionJson, others: Sequence[ExpressionJson], columns: _Columns
 ) -> tuple[str, Callable[[str, Any], BooleanExpression]]:
-    """Return the column of a function call, and the function that translates a comparison of the call's result, given the operator and the value."""
+    """Parse a call of a function of a column. Return the column's name, and a function that translates `call operator value`, given operator and value."""
     truncation = truncation_of(node)
     if truncation is not None:
         column, kind = _column(truncation.column, columns.schema)
@@ -236,7 +235,7 @@ def _constant(is_true: bool) -> BooleanExpression:
 
 
 def _is_uuid(text: Any) -> bool:
-    """Return whether a literal is a uuid in canonical text form. Spark compares uuids as text, which in this form gives the order of the bytes."""
+    """Return whether a literal is the canonical text of a uuid. Spark compares uuids as text; canonical texts have the same order as the bytes of the uuids."""
     try:
         return isinstance(text, str) and str(uuid.UUID(text)) == text
     except ValueError:
@@ -244,7 +243,7 @@ def _is_uuid(text: Any) -> bool:
 
 
 def _column(node: ExpressionJson, schema: Schema) -> tuple[str, IcebergType]:
-    """Return the dotted name and the type of a column. Refuse an ambiguous name, which could also mean another column."""
+    """Return the dotted name and the type of a column. Raise `NotTranslatable` if there is no such column or its dotted name is ambiguous."""
     if node["kind"] != "reference":
         raise NotTranslatable
     name, fields = ".".join(node["parts"]), schema.fields
@@ -260,13 +259,13 @@ def _column(node: ExpressionJson, schema: Schema) -> tuple[str, IcebergType]:
 
 
 def literal_value(node: ExpressionJson) -> Any:
-    """Return the value of a literal, for expressions and column defaults.
+    """Return the value of a literal of Spark, as Iceberg expressions and column defaults have it.
 
     Args:
-        node: Any expression of Spark.
+        node: An expression of Spark, in the JSON of `bridge/java/ConnectorJson.java`.
 
     Returns:
-        The value; None for null and for an expression that is not a literal.
+        The value; None for null and for an expression that is not a literal that can be converted.
     """
     try:
         return _value(node)
@@ -306,7 +305,7 @@ def _value(node: ExpressionJson) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class BucketFilter:
-    """A condition on the buckets of a column, given by field id: every matching row is in one of `buckets`."""
+    """A condition that follows from a predicate on `bucket`: every matching row has one of `buckets` for the column with the id `source_id`."""
 
     source_id: int
     transform: BucketTransform
@@ -314,13 +313,13 @@ class BucketFilter:
 
 
 def bucket_filters(predicates: Iterable[ExpressionJson], schema: Schema) -> list[BucketFilter]:
-    """Return the bucket conditions that follow from the predicates of a scan, all of which are true for every matching row."""
+    """Return the bucket conditions that follow from the pushed predicates of a scan. A matching row satisfies all of them."""
     filters = (_bucket_filter(term, schema) for predicate in predicates for term in _conjuncts(predicate))
     return [bucket_filter for bucket_filter in filters if bucket_filter is not None]
 
 
 def prune_buckets(plan: ScanPlan, filters: Sequence[BucketFilter], metadata: TableMetadata) -> ScanPlan:
-    """Return the plan without files in other buckets. Files of specs without a matching partition field are kept."""
+    """Remove the files whose buckets do not match the filters from a plan. Files of partition specs without a field for these buckets remain."""
     if not filters:
         return plan
     return plan.without_partitions([_bucket_mask(part, filters, metadata.spec_by_id(part.spec_id)) for part in plan.parts])
@@ -335,7 +334,7 @@ def _conjuncts(node: ExpressionJson) -> Iterator[ExpressionJson]:
 
 
 def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
-    """Return the filter for `bucket(n, column) = literal` or `IN (literals)`; None for any other predicate."""
+    """Return the filter for `bucket(n, column) = literal` or `bucket(n, column) IN (literals)`; None for any other predicate."""
     sides = list(node.get("children") or ())
     name = node.get("name")
     if name in ("=", "<=>") and sides[0]["kind"] == "literal":
@@ -357,7 +356,7 @@ def _bucket_filter(node: ExpressionJson, schema: Schema) -> BucketFilter | None:
 
 
 def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: PartitionSpec) -> NDArray[np.bool_]:
-    """Return a mask of the files that may contain matching rows."""
+    """Return a mask of the files that may contain rows in the buckets of all filters."""
     mask = np.ones(len(part), np.bool_)
     for bucket_filter in filters:
         buckets = pa.array(sorted(bucket_filter.buckets), pa.int32())
@@ -368,9 +367,12 @@ def _bucket_mask(part: PlannedFiles, filters: Sequence[BucketFilter], spec: Part
 
 
 def true_of_all_rows(plan: ScanPlan, filters: Sequence[BooleanExpression | None], metadata: TableMetadata) -> list[bool]:
-    """Return for each filter whether it is true for every row of the planned files.
+    """Return for each filter whether metadata proves that it is true for every row of the planned files, so that Spark need not evaluate it.
 
-    The plan was made with the conjunction of the filters that are not None.
+    Args:
+        plan: The planned files. They were planned with the conjunction of the filters that are not None.
+        filters: The filters; None for a predicate without an Iceberg expression, for which the result is False.
+        metadata: The metadata of the table.
     """
     if None not in filters and all(part.covered is not None and bool(part.covered.all()) for part in plan.parts):
         return [True] * len(filters)
@@ -378,7 +380,10 @@ def true_of_all_rows(plan: ScanPlan, filters: Sequence[BooleanExpression | None]
 
 
 def _is_true_of_all_rows(plan: ScanPlan, expression: BooleanExpression, metadata: TableMetadata) -> bool:
-    """Evaluate a filter on the partition values of the files. Only identity fields are used, because their partition values are the values of the rows."""
+    """Return whether the metrics and partition values of the files prove that a filter is true for every row.
+
+    Of the partition fields only identity fields are used, because their partition values are the values of the rows.
+    """
     bound = bind(expression, plan.schema)
     specs = {spec.spec_id: _identities(spec) for spec in metadata.partition_specs}
     return all(bool(strict_mask(ManifestColumns(part.entries), bound, specs[part.spec_id], plan.schema).all()) for part in plan.parts)

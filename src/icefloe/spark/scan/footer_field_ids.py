@@ -1,7 +1,7 @@
-"""Field ids in the footers of data files, read by this process or by Spark's tasks: the columns of each file, and which of them are unsigned.
+"""The footers of data files, read by this process or by Spark's tasks: which columns each file has, by field id, and which columns are unsigned integers.
 
-`read_strategy.py` needs them if there are column defaults, a name mapping, or structs that old versions of Spark read wrongly. Spec: Column Projection; Default
-values.
+`read_strategy.py` needs them if there are column defaults, a name mapping, or structs that old versions of Spark read wrongly.
+Spec: Column Projection; Default values.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,17 +26,17 @@ FieldIds = frozenset[int] | None
 
 
 class StoredFields(NamedTuple):
-    """The field ids of a file, and the widths in bits of its unsigned integer columns, by id."""
+    """The columns of a data file: their field ids (None if the file has no ids), and by field id the width in bits of each unsigned integer column."""
 
     ids: FieldIds
     unsigned: dict[int, int]
 
 
 def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[StoredFields]:
-    """Read the field ids and the widths of unsigned integer columns from the file of each task. The result is in the order of the tasks.
+    """Read the field ids and the unsigned integer columns from the footer of each task's file. The result is in the order of the tasks.
 
     Args:
-        spark: A classic session; its tasks read the footers if there are more than `MOST_ON_DRIVER`.
+        spark: A classic session; Spark's tasks read the footers if there are more than `MOST_ON_DRIVER` files.
         io: The table's storage.
         tasks: The scan tasks.
         table_name: The name of the table, for the description of the job.
@@ -52,7 +52,7 @@ def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask]
 
 
 def fields_in(io: FileIO, task: FileScanTask) -> StoredFields:
-    """Read the field ids and the widths of unsigned integer columns from the file of a scan task. Raises the errors of `opened_stored_file`."""
+    """Read the field ids and the unsigned integer columns from the footer of a scan task's file. Raises the errors of `opened_stored_file`."""
     with opened_stored_file(io, task) as stored:
         columns = stored.schema
     types = dict(_types(columns))

@@ -1,7 +1,7 @@
-"""Push-down of predicates on functions of a column: `truncate`, the transforms `years` to `hours`, and Spark's date functions, `year` and `trunc`.
+"""Push-down of predicates on functions of a column: Icefloe's `truncate` and `years` to `hours`, Spark's `year` and `trunc`, and casts to dates.
 
-Each function preserves the order of its column, so that a comparison of its result becomes a range of the column's values: `CAST(ts AS DATE) = d`, `year(ts) >=
-2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`.
+These functions preserve the order of the column's values. So a comparison of their result with a literal becomes a range of the column:
+`CAST(ts AS DATE) = d`, `year(ts) >= 2024`, `lake.system.hours(ts) < 5`, `lake.system.truncate(10, id) = 20`.
 
 `filter_pushdown.py` translates the predicates that contain these functions; `spark/functions/spark_functions.py` implements Icefloe's functions.
 Spec: Partition Transforms (truncate); Scan Planning.
@@ -60,12 +60,12 @@ _FIRST_YEAR, _LAST_YEAR = -9999, 9999
 
 
 class NotTranslatable(Exception):  # noqa: N818 a result, not a failure
-    """A Spark predicate has no Iceberg expression with the same meaning, so that only Spark evaluates it."""
+    """Raised for a Spark predicate that has no Iceberg expression with the same meaning, so that only Spark evaluates it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A call `truncate(width, column)`."""
+    """A call `truncate(width, column)` in a Spark predicate."""
 
     column: ExpressionJson
     width: int
@@ -131,15 +131,20 @@ def _truncated_number_filter(width: int, value: Any, column: str, kind: IcebergT
 class Period:
     """A function that maps dates or timestamps to the hour, day, week, month, quarter or year that contains them.
 
-    `first_step(value)` returns the first day (or with 24 steps a day, the first hour) that the function maps to this value or a later one. `literal_types` are
-    the Spark types of literals that are compared with its results.
+    Attributes:
+        column: The argument of the function.
+        first_step: A function that returns for a value the first step that the SQL function maps to this value or a later one. A step is a day, or with 24
+            steps a day an hour, counted from 1970-01-01.
+        literal_types: The Spark types of the literals with which results of the SQL function can be compared.
+        steps_a_day: 1 or 24.
+        in_utc: Whether days are days in UTC, independent of the session's time zone.
     """
 
     column: ExpressionJson
     first_step: Callable[[int], int]
     literal_types: tuple[str, ...]
     steps_a_day: int = 1
-    in_utc: bool = False  # whether days are days in UTC, independent of the session's time zone
+    in_utc: bool = False
 
 
 def period_of(node: ExpressionJson) -> Period:
@@ -168,7 +173,7 @@ def period_of(node: ExpressionJson) -> Period:
 
 
 def check_date_like(kind: IcebergType) -> None:
-    """Raise `NotTranslatable` for a type that is neither a date nor a timestamp: a text, for example, may not be a date, so that the function returns null."""
+    """Raise `NotTranslatable` if a column is neither a date nor a timestamp: for text that is not a date, the function would return null for a value."""
     if not isinstance(kind, DateType | TimestampType | TimestamptzType):
         raise NotTranslatable
 
@@ -202,7 +207,7 @@ def period_filter(period: Period, operator: str, value: int, column: str, kind: 
 
 
 def _boundary(period: Period, value: int, kind: IcebergType, days: "LocalDays | None") -> int:
-    """Return the least value of the column's type that the function maps to this value or a later one."""
+    """Return the least value of the column that the function maps to `value` or a later result. Raises `NotTranslatable` as `period_filter`."""
     step = period.first_step(value)
     day = step // period.steps_a_day
     if not _first_of_month((_FIRST_YEAR - 1970) * 12) <= day <= _first_of_month((_LAST_YEAR - 1970) * 12):
@@ -222,19 +227,19 @@ def _without_date_cast(node: ExpressionJson) -> ExpressionJson:
 
 
 def _first_of_month(month: int) -> int:
-    """Return the first day of a month, both counted from January 1970."""
+    """Return the first day of a month. The month is counted from January 1970, and the day from 1970-01-01."""
     return int(np.datetime64(month, "M").astype("datetime64[D]").astype(np.int64))
 
 
 def _months_from(day: int, months: int) -> int:
-    """Return the first day that a truncation to `months` months maps to this day or a later one."""
+    """Return the first day that `trunc` to units of `months` months maps to `day` or a later day. Days are counted from 1970-01-01."""
     month = int(np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64))
     first = month // months * months
     return _first_of_month(first) if _first_of_month(first) == day else _first_of_month(first + months)
 
 
 def _week_from(day: int) -> int:
-    """Return the first day that a truncation to weeks maps to this day or a later one."""
+    """Return the first day that `trunc` to weeks maps to `day` or a later day. Days are counted from 1970-01-01."""
     return _FIRST_MONDAY - (_FIRST_MONDAY - day) // 7 * 7
 
 
@@ -248,9 +253,9 @@ _FUNCTIONS = {
 
 
 class LocalDays:
-    """The days of a time zone, by the rules of the JVM in which Spark computes.
+    """Computes when days begin in a time zone. It uses the time zone rules of the JVM, with which Spark computes dates.
 
-    Python's rules may be of a different year, and do not have all zone names that Spark accepts.
+    Python's time zone database may be older or newer than the JVM's, and does not have all zone names that Spark accepts.
     """
 
     def __init__(self, spark: SparkSession, zone: str) -> None:
@@ -264,8 +269,8 @@ class LocalDays:
             day: Days since 1970-01-01.
 
         Returns:
-            The instant in microseconds since 1970-01-01 UTC, before which the local date is always earlier, and after which it is never earlier. None if there
-            is no such instant, because clocks were set back over midnight.
+            An instant in microseconds since 1970-01-01 UTC: before it the local date is always an earlier day, and from it on never. None if there is no such
+            instant, because clocks were set back over midnight.
         """
         midnight = day * DAY_S
         start = None
@@ -278,7 +283,7 @@ class LocalDays:
         return None if start is None else start * MICROS
 
     def _stretches(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the stretches of constant offset between two instants: begin, end and offset, in seconds."""
+        """Divide the time between two instants where the zone's offset changes. Yield the begin, end and offset from UTC of each interval, in seconds."""
         instant = jvm_of(self._spark).java.time.Instant
         offset = self._rules.getOffset(instant.ofEpochSecond(begin)).getTotalSeconds()
         while begin < end:

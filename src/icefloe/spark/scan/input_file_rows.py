@@ -38,7 +38,7 @@ _IN_FILE = re.compile(r"reading file (?P<path>\S+?)\.\s")
 
 
 class RowsRequest(Protocol):
-    """The files to read, and their format and columns. `icefloe.loading` creates the request."""
+    """A request to read files as rows: the files, their format and their columns. `icefloe.loading` implements it."""
 
     @property
     def paths(self) -> Sequence[str]:
@@ -50,30 +50,29 @@ class RowsRequest(Protocol):
 
     @property
     def columns(self) -> Schema:
-        """The columns to return."""
+        """The columns of the rows to return."""
 
     @property
     def read_as(self) -> Schema:
-        """For CSV files, whose columns Spark matches by position, all columns of the files in their order; for other formats the same as `columns`."""
+        """The schema for Spark's reader: for CSV, where Spark matches columns by position, all columns of the files in their order; otherwise `columns`."""
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Options of Spark's reader."""
+        """Additional options of Spark's reader for the format."""
 
 
 def read_files(spark: SparkSession, request: RowsRequest) -> DataFrame:
-    """Return the rows of files of one format, with the columns and types of the request.
+    """Return a lazy DataFrame with the rows of files of one format, and the columns and types of the request.
 
-    Spark does not infer a schema or read one from the files, because it would trust a Parquet footer: it would import and call classes of user-defined types by
-    name, use expressions in field metadata as defaults, and match columns by the field ids in the footer.
+    Spark always gets the schema. If it took the schema from a Parquet footer, it would import and call classes of user-defined types by name, use expressions
+    in field metadata as defaults, and match columns by the field ids in the footer.
 
     Args:
         spark: A classic session.
         request: The files and their columns.
 
     Raises:
-        InvalidInputError: Rows are malformed.
-        EngineError: Spark cannot read the files.
+        EngineError: Spark cannot open the files. Errors of rows are raised when the rows are read; run such jobs in `reading()`.
     """
     reader = spark.read.format(request.file_format).options(**{**OPTIONS[request.file_format], **request.options})
     if request.file_format != PARQUET:
@@ -85,7 +84,7 @@ def read_files(spark: SparkSession, request: RowsRequest) -> DataFrame:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Translate Spark's errors of reading files to errors that contain the file and the row."""
+    """Return a context that runs jobs on rows of `read_files`, and translates Spark's errors to errors of Icefloe that contain the file and the row."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -118,12 +117,12 @@ def _not_whole(path: str | None) -> DataFileFormatError:
 
 
 def _plain(location: str) -> str:
-    """Convert a location in an error of Spark to a path in the form that callers use."""
+    """Convert a location in an error of Spark to a path: without `file:` if it is local."""
     return local_path(location) if scheme_of(location) == "file" else location
 
 
 def _spark_path(path: str) -> str:
-    """Return a location for Spark's reader: with a scheme if it is local, and with pattern characters escaped."""
+    """Convert a path to a location for Spark's reader: a local path gets the scheme `file:`, and its pattern characters are escaped."""
     if scheme_of(path) != "file":
         return path
     return "file:" + _PATTERN_SIGNS.sub(r"\\\1", local_path(path))

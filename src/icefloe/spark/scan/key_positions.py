@@ -1,8 +1,8 @@
-"""Positions of the rows that equality deletes delete: found once by a Spark job, and cached for later statements on the same files in a session.
+"""Positions of the rows that equality deletes delete: a Spark job finds them once, and they are cached for later statements on the same files in a session.
 
-A scan that looks up keys must read the key columns, which may be most of its cost. So only the first scan of some files looks up keys. The second scan searches
-the positions, and it and all later scans skip the deleted rows as for a deletion vector. Data files and delete files never change, so that cached positions
-stay exact.
+A scan that looks up keys must read the key columns, which may be most of its cost. So only the first scan of a set of files looks up keys. The second scan runs
+a job that finds the positions of the deleted rows; it and all later scans skip these positions as for a deletion vector. Data files and delete files never
+change, so that cached positions stay exact.
 Spec: Equality Delete Files; Scan Planning (delete files).
 """
 
@@ -40,7 +40,7 @@ MOST_POSITION_BYTES = 2**26
 
 @dataclass(slots=True)
 class _Uses:
-    """The number of scans of files with equality deletes, and the number of searches for their positions."""
+    """How often a set of files with equality deletes was scanned, and how often the positions of its deleted rows were searched."""
 
     scans: int = 0
     searches: int = 0
@@ -49,13 +49,17 @@ class _Uses:
 def with_kept_positions(
     spark: SparkSession, request: ScanRequest, group: ScanFileGroup, known: BoundedCache[Hashable, Any]
 ) -> ScanFileGroup:
-    """From the second scan of the same files on, return the group with deleted positions in place of equality deletes.
+    """Replace the equality deletes of a file group by deleted positions, from the second scan of the same files on.
 
     Args:
         spark: A classic session whose executors have Icefloe's classes.
         request: The scan.
         group: Files with equality deletes, for Spark's own scan.
         known: The cached positions of earlier statements, to which new positions are added.
+
+    Returns:
+        The group with `deleted` set and without `equality`. The same group if this is the first scan of the files, if they have over `MOST_ROWS` rows, or if
+        the positions are too large to cache or do not fit in Spark's bitmaps.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A data file or delete file is missing or damaged.
@@ -66,8 +70,7 @@ def with_kept_positions(
     tasks = [task for part in group.parts for task in part.tasks()]
     if sum(task.file.record_count for task in tasks) > MOST_ROWS:
         return group
-    # With a different schema, the same files may have other values in a key column that they lack; with a different name mapping, delete files without field
-    # ids
+    # With a different schema, a key column that files lack may have a different default; with a different name mapping, delete files without field ids
     # may have other keys.
     columns = (request.table_name, request.schema.schema_id, repr(group.equality.key_columns), repr(request.name_mapping))
     key = (columns, *((task.file.file_path, *((file.file_path, file.content_offset) for file in task.delete_files)) for task in tasks))
@@ -92,7 +95,7 @@ def with_kept_positions(
 
 
 def deleted_positions(spark: SparkSession, request: ScanRequest, tasks: Sequence[FileScanTask]) -> list[DeletionVector]:
-    """Return the positions of all deleted rows in each task's file, with a Spark job that reads the key columns. Raises as `with_kept_positions`."""
+    """Run a Spark job that reads the key columns, and return the positions of all deleted rows in each task's file. Raises as `with_kept_positions`."""
     deletes = DeleteLoader(request.io, schemas=request.schemas, name_mapping=request.name_mapping)
     reader = DeletedRowReader(request.io, request.schema, request.specs, request.name_mapping, deletes)
     slices = min(len(tasks), MOST_SPARK_TASKS)

@@ -67,24 +67,29 @@ _CONSTANT_TYPES: Mapping[type[IcebergType], Any] = {
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumns:
-    """The metadata columns of a scan, by field id; `partition` is the type of `_partition`, if the scan reads it."""
+    """The metadata columns of a native scan: what Spark must read for them, and the expressions that compute them.
+
+    Attributes:
+        field_ids: The field ids of the metadata columns that the scan reads.
+        partition: The type of `_partition`; a struct without fields if the scan does not read it.
+    """
 
     field_ids: frozenset[int]
     partition: StructType
 
     @property
     def stored(self) -> tuple[NestedField, ...]:
-        """The columns that a file may contain itself, with their names during the scan."""
+        """The lineage columns to read from data files, which may contain values for them, with their names during the scan."""
         return tuple(replace(field, name=_STORED + field.name) for field in names.LINEAGE_COLUMNS if field.field_id in self.field_ids)
 
     def constants(self, files: Any) -> tuple[SparkStruct, dict[str, Any]]:
-        """Return the constants per file that the metadata columns need.
+        """Return the values per data file from which the metadata columns are computed, for example the file's location.
 
         Args:
             files: A `pyarrow.Table` with the columns of `ScanPlan.files`.
 
         Returns:
-            The Spark fields of the constants, and for each an Arrow array with one value per file.
+            The Spark fields of these values, and for each field, by name, an Arrow array with one value per file.
         """
         needed = {name: (kind, source) for field_id in sorted(self.field_ids) for name, kind, source in _CONSTANTS.get(field_id, ())}
         fields = [StructField(name, kind, True) for name, (kind, _) in needed.items()]
@@ -99,7 +104,7 @@ class MetadataColumns:
         return SparkStruct(fields), arrays
 
     def columns(self, is_deleted: Column) -> dict[int, Column]:
-        """Return an expression for each metadata column, by field id. `is_deleted` is the expression for `_deleted`."""
+        """Return the expressions that compute the metadata columns, by field id. `is_deleted` is the expression for `_deleted`."""
         return {field_id: is_deleted if field_id == names.DELETED.field_id else self._column(field_id) for field_id in self.field_ids}
 
     def _column(self, field_id: int) -> Column:
@@ -139,13 +144,13 @@ def row_position() -> Column:
 
 
 def is_row_deleted() -> Column:
-    """Return an expression for whether the row is deleted by its position; it is never null, as for `row_position`."""
+    """Return an expression for whether the row is deleted by its position. It is never null: if Spark's reader leaves the column empty, the query fails."""
     unknown = F.raise_error(F.lit("Spark's Parquet reader returned no value for deleted rows")).cast("boolean")
     return F.coalesce(column_named(DELETED_ROWS_COLUMN), unknown, F.lit(False))
 
 
 def position_name_conflict(schemas: Iterable[Schema]) -> str:
-    """Return the reason why Spark's own scan cannot read positions in files of these schemas: a column has the name of its position column. Empty if it can."""
+    """Return why Spark's own scan cannot read row positions: a column in one of the schemas has the name of a position column. Empty if it can."""
     own = (POSITION_COLUMN, DELETED_ROWS_COLUMN)
     conflict = next((name for schema in schemas for name in schema.names if name.lower() in own), None)
     return "" if conflict is None else f"one of its columns for row positions has the name of the column {conflict}, present or former"
@@ -155,7 +160,7 @@ _ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int3
 
 
 def _column(files: Any, name: str, kind: Any) -> Any:
-    """Return a column of the planned files, or nulls if the plan does not have it, for example first row ids before version 3."""
+    """Return a column of the planned files as an Arrow array; nulls if the plan does not have it, as for first row ids before format version 3."""
     return files[name].cast(kind) if name in files.column_names else pa.nulls(files.num_rows, kind)
 
 

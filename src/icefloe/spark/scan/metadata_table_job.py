@@ -27,12 +27,12 @@ _PACKED = StructType([StructField("manifests", BinaryType(), False)])
 
 
 def is_worth_a_job(rows: ManifestRows, mode: PlanningMode) -> bool:
-    """Return whether Spark's tasks should compute the rows: if the planning mode requires it, or in the mode `auto` if there are enough bytes to read."""
+    """Return whether Spark's tasks should compute the rows: always in the mode `distributed`, and in `auto` if the manifests have over `MOST_BYTES_HERE`."""
     return mode == "distributed" or (mode == "auto" and rows.manifest_bytes > MOST_BYTES_HERE)
 
 
 def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
-    """Return the rows as a lazy DataFrame that a Spark job computes.
+    """Return the rows of a metadata table as a lazy DataFrame, which Spark's tasks compute from the manifests.
 
     Raises:
         UnsupportedTypeError: Spark has no type for a column.
@@ -45,21 +45,21 @@ def rows_by_job(spark: SparkSession, rows: ManifestRows) -> DataFrame:
 
 
 def in_spark_form(rows: pa.Table, schema: Schema) -> pa.Table:
-    """Return rows in the form that Spark expects, in a single chunk: PySpark loses rows of tables whose columns have several chunks."""
+    """Convert rows for Spark by `to_spark_form`, and combine their chunks, because PySpark loses rows of tables whose columns have several chunks."""
     arrays = [to_spark_form(rows[field.name], field.field_type) for field in schema.fields]
     return pa.Table.from_arrays(arrays, names=schema.names).combine_chunks()
 
 
 @dataclass(frozen=True)
 class ManifestRowsTask:
-    """A function for Spark's tasks: it takes manifests, and returns their rows."""
+    """A function for `mapInArrow`: it takes batches of packed manifests, and returns the rows of a metadata table."""
 
     schema: Schema
-    rows: ManifestRows  # the rows object without manifests, which are in the batches
+    rows: ManifestRows  # without manifests, because the manifests are in the batches
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the manifests in the batches."""
+        """Read the manifests in the batches, and yield the rows of the metadata table."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 with self.errors.carry():

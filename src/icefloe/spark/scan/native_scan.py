@@ -1,7 +1,7 @@
-"""Spark's own vectorized Parquet scan over planned files: columns by field id, constants per file, deleted rows filtered out, and metadata columns.
+"""Spark's own vectorized Parquet scan over planned files. It finds columns by field id, adds values that are constant per file, and skips deleted rows.
 
 `read_strategy.py` decides which files are read in this way. The JVM receives the planned files as one Arrow stream, from which `bridge/java/PlannedFiles.java`
-implements Spark's file index. Spec: Column Projection; Row-level Deletes; Row Lineage.
+creates Spark's file index. Spec: Column Projection; Row-level Deletes; Row Lineage.
 """
 
 import json
@@ -86,13 +86,13 @@ FileValues = Callable[[Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ScanFileGroup:
-    """Files of a plan that are read with the same strategy.
+    """Files of a plan that are read together with the same strategy; `read_strategy.py` divides a plan into such groups.
 
     Attributes:
         parts: The files.
         reason: The reason why Spark's own scan cannot read the files; empty if it can. The attributes below are only for Spark's own scan.
         constant_ids: Ids of columns with one value per file, which comes from the file's partition.
-        missing: Ids of columns with a default that none of the files has.
+        missing: Ids of columns that none of the files has, so that all rows have the column's initial default.
         deleted: The deleted positions of each file, in the order of the files; None if there are no deleted positions.
         equality: The equality deletes that apply; None if there are none.
         kept: The estimated share of the rows that Spark's filters keep.
@@ -117,7 +117,15 @@ class ScanFileGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of a native scan: those read from files, constants, ids of null columns, names for Spark's reader, and metadata columns."""
+    """The columns of a native scan of a file group.
+
+    Attributes:
+        data: The columns that are read from the files; the last may be key columns that were dropped from the table.
+        constants: The columns with one value per file.
+        unknown: The ids of the columns of type unknown, which are always null.
+        names: The names of the columns in Spark's reader.
+        metadata: The metadata columns; None if the scan reads no metadata columns.
+    """
 
     data: tuple[NestedField, ...]
     constants: tuple[NestedField, ...]
@@ -127,12 +135,12 @@ class _Columns:
 
     @property
     def reader_names(self) -> Mapping[str, str]:
-        """The names of the top-level columns in Spark's reader."""
+        """The names in Spark's reader of the top-level columns, by their names in the table."""
         return self.names.columns
 
 
 def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup) -> DataFrame:
-    """Return the rows of a file group, with the columns of the projection.
+    """Return the rows of a file group that match the filter and are not deleted, as a DataFrame with the columns of the projection.
 
     Args:
         spark: A classic session.
@@ -175,7 +183,7 @@ def _project(
 
 
 def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group: ScanFileGroup, non_null: Set[int] = frozenset()) -> Any:
-    """Return Spark's logical plan of the rows of `native_scan`, already analyzed and optimized; None if the rows need more than a selection of columns.
+    """Return the rows of `native_scan` as a logical plan of Spark, already analyzed and optimized, which is faster than Spark's own planning.
 
     Args:
         spark: A classic session.
@@ -183,6 +191,9 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
         needed: The part of the table's schema that the projection and the filter use.
         group: Files that Spark's own scan reads.
         non_null: Ids of columns without nulls that the query filters by IS NOT NULL.
+
+    Returns:
+        The plan; None if the rows must be filtered, equality deletes apply, or a column must be computed. Then Spark must plan the DataFrame of `native_scan`.
 
     Raises:
         EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
@@ -196,7 +207,7 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
 
 
 def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
-    """Return the columns of the projection in the form of `native_relation`; None if rows are filtered, or a column is computed or has renamed fields."""
+    """Return the argument `names` of `native_relation` for the projection; None if rows are filtered, or a column is computed or has renamed fields."""
     if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None or columns.names.renamed_inside:
         return None
     outputs = [_output(field, columns, {}, {}) for field in request.projection.fields]
@@ -212,14 +223,17 @@ def partitioned_files(
     groups: Sequence[ScanFileGroup],
     keys: Sequence[tuple[StructField, FileValues]],
 ) -> Any:
-    """Return Java's scan of file groups, whose splits have partition keys, with the plan of its rows in the columns of the projection.
+    """Create a `PartitionedFiles` object: a scan of Spark's connector interface over file groups, in which each split has files with the same partition keys.
 
     Args:
         spark: A classic session whose executors have Icefloe's classes.
         request: The scan.
         needed: The part of the table's schema that the projection and the filter use.
         groups: One or more groups of files that Spark's own scan reads.
-        keys: The partition keys: a column whose name no table has, and a function that returns its values for files, in Spark's Arrow type.
+        keys: For each partition key, a column whose name no table has, and a function that returns the key's value for each file, in Spark's Arrow type.
+
+    Returns:
+        The Java object. It also has Spark's logical plan of its rows in the columns of the projection.
 
     Raises:
         EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
@@ -260,7 +274,7 @@ def _no_row_is_deleted(files: Any) -> Any:
 
 
 def _columns(request: ScanRequest, needed: Schema, group: ScanFileGroup) -> _Columns:
-    """Return the columns of the scan of a group."""
+    """Determine which columns the native scan of a file group reads from the files, and which are constant or always null."""
     equality = group.equality
     dropped = () if equality is None else tuple(key for key in equality.key_columns if key.field_id not in request.schema)
     if equality is not None:
@@ -279,7 +293,7 @@ def _columns(request: ScanRequest, needed: Schema, group: ScanFileGroup) -> _Col
 
 
 def _with_keys(needed: Schema, schema: Schema, equality: EqualityDeletes) -> Schema:
-    """Return the columns to read, including the key columns of equality deletes that the table still has."""
+    """Return `needed` with the key columns of the equality deletes added, except key columns that were dropped from the table."""
     return Schema(*fields_to_read(schema, needed, {key.field_id for key in equality.key_columns}))
 
 
@@ -303,7 +317,7 @@ def _metadata_columns(request: ScanRequest) -> MetadataColumns | None:
 
 
 def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Columns) -> dict[str, Any]:
-    """Return the arguments of `native_relation` for a group, with all columns that the scan uses."""
+    """Return the keyword arguments of `native_relation` for a file group. They include the columns that are only for the scan itself, such as positions."""
     files = group.files
     arrays = {PATH_COLUMN: hadoop_paths(files["file_path"]), SIZE_COLUMN: files["file_size_in_bytes"].cast(pa.int64())}
     for number, field in enumerate(columns.constants):
@@ -343,7 +357,10 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
 
 
 def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:
-    """Return the bytes of a group's columns and of columns that only the scan uses, because Spark's optimizer subtracts the share of the latter."""
+    """Estimate the bytes of a file group's columns, and of the `hidden` columns, which are only for the scan itself.
+
+    The latter are included, because Spark's optimizer subtracts their share when it removes them.
+    """
     read = (*columns.data, *columns.constants)
     count = 0 if group.deleted is None else group.deleted.count
     size = stored_bytes(group.files, read, request.schema, deleted=count, kept=group.kept)
@@ -352,7 +369,7 @@ def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden:
 
 
 def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, deleted: int, kept: float = 1.0) -> int:
-    """Estimate the bytes of live rows in data files for some columns. Spark uses the estimate to decide whether a join can broadcast the rows.
+    """Estimate the bytes that some columns of the live rows have in data files. Spark uses the estimate to decide whether a join can broadcast the rows.
 
     The bytes of the files are divided among the columns by the sizes of their types, as Spark does for Parquet files, so that queries are planned as if they
     read the files directly.
@@ -361,7 +378,7 @@ def stored_bytes(files: Any, columns: Sequence[NestedField], schema: Schema, *, 
         files: The files, with the columns of `ScanPlan.files`.
         columns: The columns to read.
         schema: All columns of the table.
-        deleted: The number of deleted rows.
+        deleted: The number of deleted rows in the files.
         kept: The estimated share of the rows that Spark's filters keep.
     """
     total, rows = (pc.sum(files[name]).as_py() or 0 for name in ("file_size_in_bytes", "record_count"))
@@ -379,7 +396,7 @@ def _with_reader_names(struct: SparkStruct, reader_names: Mapping[str, str]) -> 
 def _output(
     field: NestedField, columns: _Columns, computed: Mapping[int, Column], types: Mapping[str, DataType]
 ) -> tuple[str | Column, str, Mapping[str, str]]:
-    """Return a projected column: its source, its name in the table, and its metadata, without the metadata that is only for the reader."""
+    """Return a projected column as `select_as` takes it: its name in the reader or an expression, its name in the table, and its comment as metadata."""
     column: str | Column
     if field.field_id in computed:
         column = computed[field.field_id]
@@ -400,7 +417,14 @@ def _is_cut(read_as: IcebergType, projected: IcebergType) -> bool:
 
 
 def cut_struct(column: Column, read_as: IcebergType, projected: IcebergType, kind: DataType | None) -> Column:
-    """Return a column with only the projected part of a struct. `kind` is its type in Spark if names may differ only by case, otherwise None."""
+    """Return an expression for a column without the struct fields that are not projected.
+
+    Args:
+        column: The column as it was read.
+        read_as: The type with which it was read.
+        projected: The type to return; for a struct, it may have fewer fields.
+        kind: The Spark type of the column if the names of struct fields may differ only by case, otherwise None.
+    """
     if not (_is_cut(read_as, projected) and isinstance(projected, StructType) and isinstance(read_as, StructType)):
         return column
     parts = []
@@ -411,7 +435,7 @@ def cut_struct(column: Column, read_as: IcebergType, projected: IcebergType, kin
 
 
 def constant_values(files: Any, column: NestedField, specs: Mapping[int, PartitionSpec]) -> Any:
-    """Return the identity partition value of each file, in Spark's Arrow type."""
+    """Return the value of an identity partition column for each file, as an Arrow array of the type that Spark needs."""
     constants = None
     for spec_id in pc.unique(files["spec_id"]).to_pylist():
         field = next(f for f in specs[spec_id].fields if f.source_id == column.field_id and isinstance(f.transform, IdentityTransform))
@@ -421,7 +445,7 @@ def constant_values(files: Any, column: NestedField, specs: Mapping[int, Partiti
 
 
 def _defaults(count: int, column: NestedField) -> Any:
-    """Return the initial default of a column, repeated for each file, in Spark's Arrow type."""
+    """Return the initial default of a column `count` times, once for each file, as an Arrow array of the type that Spark needs."""
     kind = column.field_type
     values = [column.initial_default] * count
     return as_constant(physical_array(kind, values) if isinstance(kind, PrimitiveType) else pa.nulls(count), kind)
@@ -440,7 +464,7 @@ def native_relation(
     names: str | None = None,
     non_null: Sequence[str] = (),
 ) -> Any:
-    """Return Spark's logical plan for the rows of files, with the columns of `data` first, then the constants.
+    """Return Spark's logical plan of a scan of files, with the columns of `data` first, then the constants.
 
     Args:
         spark: A classic session.
@@ -450,10 +474,11 @@ def native_relation(
         data: The columns to read; a column with a field id is found by the id.
         name: The name in EXPLAIN.
         size: The bytes of all columns, estimated by `stored_bytes`.
-        deleted: The deleted positions of each file. If set, `data` has the column for deleted rows, and the constants have the number of the file.
+        deleted: The deleted positions of each file. If set, `data` has the column `DELETED_ROWS_COLUMN`, and `constants` has the column `NUMBER_COLUMN`.
         with_deleted: Whether to return deleted rows too.
-        names: Columns to select, as JSON: a list with the name, the new name and the metadata (also JSON) of each; None for all columns unchanged.
-        non_null: Columns without nulls that the query filters by IS NOT NULL. Spark tests this once, and generates shorter code for later expressions.
+        names: Columns to select, as a JSON list: each item is a list of the column's name, its new name and its metadata (JSON as text). None for all columns
+            unchanged.
+        non_null: Columns without nulls that the query filters by IS NOT NULL. The plan then filters them too, so that Spark generates shorter code after it.
 
     Raises:
         EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
@@ -477,17 +502,17 @@ def native_relation(
 
 
 def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
-    """Cache a plan in the JVM for later statements that read the same state of a table in the same way. `size` is its size in bytes."""
+    """Tag a plan so that the JVM caches it for later statements that read the same state of a table in the same way. `size` is its size in bytes."""
     _native_scans(spark).keep(plan, size)
 
 
 def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
-    """Return the rows of files as a DataFrame. The arguments and errors are the same as for `native_relation`."""
+    """Return the rows of `native_relation` as a DataFrame. The arguments and errors are the same."""
     return DataFrame(_native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)
 
 
 def _native_scans(spark: SparkSession) -> Any:
-    """Return the Java object that creates native scans, one per application. Raises the error of `new_object`."""
+    """Return the Java object `NativeScan` of the Spark application, which creates native scans. Raises the error of `new_object`."""
     context = spark.sparkContext
     if context not in _NATIVE_SCANS:
         options = java_class(spark, "java.util.HashMap")()
@@ -498,9 +523,10 @@ def _native_scans(spark: SparkSession) -> Any:
 
 
 def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None) -> Any:
-    """Return a Parquet format that reads unsigned integers as the table's types, and fills the columns of positions and of deleted rows.
+    """Return the Java object of a Parquet format that reads unsigned integers as the table's types, and fills the columns of positions and of deleted rows.
 
-    Return None for Spark's own format if executors do not have the classes; then `read_strategy.py` has already checked for unsigned integers.
+    Return None for Spark's own format if no rows are deleted and executors do not have Icefloe's classes; then `read_strategy.py` has checked that no file has
+    unsigned integers.
     """
     if deleted is None and not executors_have_classes(spark):
         return None
@@ -511,7 +537,7 @@ def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedR
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:
-    """Select columns, each by its name in the DataFrame or as an expression, with a new name and new metadata."""
+    """Select columns of a DataFrame. Each is a name in the DataFrame or an expression, followed by the new name and the new metadata."""
     spark, outputs = rows.sparkSession, list(columns)
     names = [(quote_name(source) if isinstance(source, str) else None, name, json.dumps(metadata)) for source, name, metadata in outputs]
     expressions = java_class(spark, "java.util.ArrayList")()
@@ -522,7 +548,7 @@ def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mappin
 
 
 def stream_of(files: Any) -> bytes:
-    """Return the table as one compressed Arrow stream, so that a single call to the JVM is enough for any number of files."""
+    """Return a `pyarrow.Table` as a compressed Arrow stream, so that a single call passes any number of files to the JVM."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, files.schema) as writer:
         writer.write_table(files)
@@ -530,7 +556,7 @@ def stream_of(files: Any) -> bytes:
 
 
 def hadoop_paths(locations: Any) -> Any:
-    """Return an Arrow array of locations in Hadoop's form: local ones begin with `file:`, so that `fs.defaultFS` does not redirect them."""
+    """Convert an Arrow array of locations to paths for Hadoop: local ones get the scheme `file:`, so that `fs.defaultFS` does not redirect them."""
     rooted = pc.starts_with(locations, "/")
     if pc.all(pc.or_(rooted, pc.match_substring_regex(locations, "^[A-Za-z][A-Za-z0-9+.-]*:/"))).as_py() is not False:
         return pc.if_else(rooted, pc.binary_join_element_wise("file:", locations, ""), locations)
@@ -545,15 +571,18 @@ def schemes_without_file_system(spark: SparkSession, schemes: Iterable[str]) -> 
 def rows_of_batches(
     spark: SparkSession, function: Any, columns: SparkStruct, splits: Sequence[bytes], *, name: str, size: int
 ) -> DataFrame | None:
-    """Return the rows that a Python function reads in Spark's tasks, as Arrow batches on which Spark computes; None if Spark must convert them to rows first.
+    """Return a DataFrame of rows that a Python function reads in Spark's tasks. Spark computes on the function's Arrow batches directly.
 
     Args:
         spark: A classic session.
-        function: The Java object for a function of PySpark, in the form of `mapInArrow`.
+        function: The Java object of a PySpark function for `mapInArrow`; it takes packed scan tasks.
         columns: The columns that the function returns.
         splits: The packed scan tasks of each Spark task.
         name: The name of the table, for EXPLAIN.
         size: The estimated bytes of the rows, for Spark's optimizer.
+
+    Returns:
+        The DataFrame; None if Spark cannot compute on batches of these columns, so that the caller must use `mapInArrow`, which converts them to rows.
     """
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     rows = _native_scans(spark).readByPython(spark._jsparkSession, name, function, kind, columns.json(), list(splits), size)

@@ -1,7 +1,7 @@
 """`column_statistics`: statistics of columns from manifests, for Spark's cost-based optimizer: null counts, bounds, and numbers of distinct values.
 
-Statistics only affect plans and never results. So bounds are used even if the row with the extreme value may have been deleted. Spark only compares bounds of
-numbers, dates and timestamps. The average length of strings is not in manifests, so that Spark uses its default for the type.
+Statistics only affect plans and never results. So bounds are used even if the row with the extreme value may have been deleted. Bounds of strings and bytes are
+left out, because Spark does not use them. The average length of strings is not in manifests, so that Spark uses its default for the type.
 Spec: Data File Fields; Table Statistics.
 """
 
@@ -50,7 +50,7 @@ _COMPARED = (BooleanType, IntegerType, LongType, FloatType, DoubleType, DecimalT
 def column_statistics(
     plan: ScanPlan, metadata: TableMetadata, columns: Sequence[NestedField], *, rows: int, distinct: Mapping[int, int]
 ) -> dict[str, dict[str, Any]]:
-    """Return statistics by column name, as the fields of Spark's `ColumnStatistics`. A statistic that is not known for every file is left out.
+    """Compute statistics of columns for Spark's optimizer. A statistic that is not known for every file is left out.
 
     Args:
         plan: The files, with the statistics of all columns.
@@ -58,6 +58,9 @@ def column_statistics(
         columns: The columns that are read.
         rows: The number of rows after deletes, which limits every count.
         distinct: The numbers of distinct values from statistics files, by field id.
+
+    Returns:
+        By column name, the known fields of Spark's `ColumnStatistics`: `nullCount`, `distinctCount`, `min` and `max`.
     """
     statistics = {}
     for column in columns:
@@ -79,10 +82,10 @@ def column_statistics(
 
 
 def distinct_values(scan: DataScan) -> dict[int, int]:
-    """Return the numbers of distinct values, by field id, from the newest statistics file of the snapshot or one of its ancestors.
+    """Return the numbers of distinct values, by field id, from the newest statistics file of the scan's snapshot or its ancestors; empty if there is none.
 
-    The statistics of an ancestor are used only if the table has not doubled in size since, because joins seem larger if the number of distinct values is too
-    small.
+    The statistics of an ancestor are used only if the table has at most doubled since, because Spark estimates joins too large if the number of distinct
+    values is too small.
 
     Spec: Table Statistics.
     """
@@ -97,7 +100,7 @@ def distinct_values(scan: DataScan) -> dict[int, int]:
 
 
 def exact_distinct_values(scan: DataScan) -> dict[int, int]:
-    """Return the numbers of distinct values from the snapshot's own statistics file, by field id."""
+    """Return the numbers of distinct values, by field id, from the statistics file of the scan's own snapshot; empty if it has no statistics file."""
     snapshot = scan.snapshot()
     file = None if snapshot is None else next((file for file in scan.metadata.statistics if file.snapshot_id == snapshot.snapshot_id), None)
     return {} if file is None else _distinct_values_of(file)
@@ -113,7 +116,7 @@ def _distinct_values_of(file: StatisticsFile) -> dict[int, int]:
 
 
 def _is_alike(counted: Snapshot, snapshot: Snapshot) -> bool:
-    """Return True if a snapshot has at most twice the rows of the snapshot whose values were counted."""
+    """Return whether `snapshot` has at most twice the rows of `counted`, for which statistics exist; False if a number of rows is unknown."""
     before, now = (count_of(at.summary.get("total-records")) for at in (counted, snapshot))
     return before is not None and now is not None and now <= 2 * before
 
@@ -122,8 +125,8 @@ def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int])
     """Return the names of columns that seem to have a different value in each row, so that a join on such a column matches at most one row of the table.
 
     A column is returned if it is the only identifier field; if it has about as many distinct values as rows; or if it has dense whole numbers without nulls, as
-    generated keys have: the value ranges of the files do not overlap, and together contain exactly as many numbers as there are rows. With a looser rule, a
-    column with the same value in most rows could be returned, and Spark could then broadcast the huge result of a join on it.
+    generated keys do: the value ranges of the files do not overlap, and together contain exactly as many numbers as there are rows. With a looser rule, a
+    column that has the same value in most rows could be returned, and Spark could then broadcast the huge result of a join on it.
 
     Args:
         plan: The planned files. All their rows count, including deleted rows.
@@ -141,9 +144,10 @@ def unique_columns(plan: ScanPlan, columns: Schema, distinct: Mapping[int, int])
 
 
 def needs_bounds_of_keys(plan: ScanPlan, columns: Schema) -> bool:
-    """Return True if there are required whole-number columns that `unique_columns` could recognize as keys only in a plan with all statistics.
+    """Return whether it is worth planning again with all statistics, so that `unique_columns` can recognize required columns of whole numbers as keys.
 
-    For optional columns of a join Spark pushes IS NOT NULL, so that the plan has their bounds; for required columns it does not.
+    The plan has no bounds of these columns, because Spark pushes IS NOT NULL only for optional columns of a join. False if there are no such columns, or if the
+    plan has over `_MOST_FILES_OF_KEYS` files.
     """
     keys = [field for field in columns.fields if field.required and isinstance(field.field_type, IntegerType | LongType)]
     return bool(keys) and sum(map(len, plan.parts)) <= _MOST_FILES_OF_KEYS
@@ -168,7 +172,7 @@ def _null_count(plan: ScanPlan, column: NestedField) -> int | None:
 
 
 def _count_partitions(plan: ScanPlan, metadata: TableMetadata, column: NestedField) -> int | None:
-    """Return the number of distinct values of a column that is an identity partition field in every spec of the plan; None for any other column."""
+    """Return the number of distinct values of a column from its partition values; None if not every spec of the plan has an identity field of the column."""
     values: set[Any] = set()
     for part in plan.parts:
         fields = metadata.spec_by_id(part.spec_id).fields
@@ -182,9 +186,9 @@ def _count_partitions(plan: ScanPlan, metadata: TableMetadata, column: NestedFie
 
 
 def _bounds(plan: ScanPlan, column: NestedField, kind: PrimitiveType) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value in Spark's form: dates as days and timestamps as microseconds since 1970.
+    """Return the least and the greatest value: dates as days and timestamps as microseconds since 1970, decimals as floats.
 
-    Return None if a file that may contain values has no bounds.
+    Return None if no file may contain values, a file that may contain values has no bounds, or a bound is infinite.
     """
     least, greatest = (list(_bounds_of_files(plan, bound, column, kind)) for bound in ("lower_bound", "upper_bound"))
     if not least or None in least or None in greatest:
@@ -197,7 +201,7 @@ def _bounds(plan: ScanPlan, column: NestedField, kind: PrimitiveType) -> tuple[A
 
 
 def _bounds_of_files(plan: ScanPlan, bound: str, column: NestedField, kind: PrimitiveType) -> Iterator[Any]:
-    """Yield the bound of each file that may contain values; None if it is unknown."""
+    """Yield the bound of each file that may contain values, None if it is unknown. `bound` is `lower_bound` or `upper_bound`."""
     for part in plan.parts:
         nulls, bounds = _values(part, "null_value_count", column), _values(part, bound, column)
         if bounds is None:

@@ -1,7 +1,7 @@
 """`PartitionedScan`: a scan that reports its partitions to Spark, so that joins and aggregates by partition fields need no shuffle (storage-partitioned joins).
 
-For queries that benefit, `bridge/java/SparkRule.java` puts a scan of Spark's connector interface into the plan (`bridge/java/PartitionedFiles.java`), which
-reads each group of files as Spark's own file scan does. All other queries use the plan in `rows`. Spec: Partitioning; Partition Transforms.
+For queries that benefit, `bridge/java/SparkRule.java` plans a scan of Spark's connector interface (`bridge/java/PartitionedFiles.java`). It reads the files as
+Spark's own file scan does, but reports their partitions. For all other queries the rule plans the result of `rows`. Spec: Partitioning; Partition Transforms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,10 @@ _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform:
 
 
 def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
-    """Return the scan of a pushed query that reports its partitions; None if no column that is read has a partition field in all specs."""
+    """Return a scan of a pushed query that reports its partitions.
+
+    Return None if `keys` of the scan is empty, a column has a geo type, or `can_read_partitions` is False.
+    """
     if not can_read_partitions(pushed):
         return None
     scan = PartitionedScan(pushed)
@@ -49,25 +52,25 @@ def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
 
 
 def _is_key(field: PartitionField, column: NestedField) -> bool:
-    """Return whether Spark has the transform, and equal values are always in the same partition: 0.0 and -0.0, which Spark joins, are not."""
+    """Return whether Spark can group by a field: it has the transform. Identity fields of floats are refused, because 0.0 and -0.0 are equal in Spark."""
     if isinstance(field.transform, IdentityTransform):
         return not isinstance(column.field_type, FloatType | DoubleType)
     return isinstance(field.transform, (BucketTransform, TruncateTransform, *_TIMES))
 
 
 def _has_values_of_column(field: PartitionField) -> bool:
-    """Return whether the values of a field have the type of its column; otherwise they are numbers."""
+    """Return whether the partition values of a field have the type of its source column; for other transforms they are ints."""
     return isinstance(field.transform, IdentityTransform | TruncateTransform)
 
 
 class PartitionedScan(RuntimeFilteredScan):
-    """A scan of a table's files, grouped by the partition fields that all files have."""
+    """A scan whose splits have only files with the same values of the partition fields in `keys`, which it reports to Spark."""
 
     interfaces: ClassVar[tuple[str, ...]] = (*RuntimeFilteredScan.interfaces, "read.SupportsReportPartitioning")
 
     @cached_property
     def keys(self) -> list[tuple[PartitionField, NestedField]]:
-        """The partition fields that all specs of the plan have, each with its column, if Spark reads the column and has a function for the transform."""
+        """The partition fields by which splits are grouped, each with its source column. All specs of the plan have the field, and Spark reads the column."""
         request = self.request
         specs = [{field.field_id: field for field in request.specs[part.spec_id].fields} for part in request.plan.parts]
         columns = {field.field_id: field for field in request.projection.fields}
@@ -81,7 +84,7 @@ class PartitionedScan(RuntimeFilteredScan):
 
     @connector_method
     def output_partitioning(self) -> Any:
-        """Return Spark's description of the partitioning."""
+        """Return Spark's `KeyGroupedPartitioning`, with the transforms of `keys` and the number of distinct partitions."""
         spark = self._pushed.spark
         expressions = java_class(spark, _EXPRESSIONS)
         keys = []
@@ -107,22 +110,22 @@ class PartitionedScan(RuntimeFilteredScan):
 
     @property
     def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:
-        """Return the partition fields as the keys of splits. See `RuntimeFilteredScan.split_keys`."""
+        """A column for each field in `keys`, with a function that returns the field's value for each file."""
         names = [f"{OWN_PREFIX}key {index}" for index in range(len(self.keys))]
         return [(StructField(name, _type_of(*key)), partial(_values, *key)) for name, key in zip(names, self.keys, strict=True)]
 
 
 def _is_same(field: PartitionField, other: PartitionField | None) -> bool:
-    """Return whether two fields have the same source and transform; their names may differ."""
+    """Return whether two partition fields have the same source column and transform; their names may differ."""
     return other is not None and (field.source_id, field.transform) == (other.source_id, other.transform)
 
 
 def _type_of(field: PartitionField, column: NestedField) -> Any:
-    """Return Spark's type of a field's values."""
+    """Return the Spark type of the values of a partition field."""
     return schema_to_struct(Schema(column), field_ids=False)[0].dataType if _has_values_of_column(field) else IntegerType()
 
 
 def _values(field: PartitionField, column: NestedField, files: Any) -> Any:
-    """Return the value of a field for each file, in Spark's Arrow type."""
+    """Return the value of a partition field for each file, as an Arrow array of the type that Spark needs."""
     values = files[partition_column(field.field_id)]
     return as_constant(values, column.field_type) if _has_values_of_column(field) else values.cast(pa.int32())

@@ -1,6 +1,7 @@
-"""Position deletes in Spark's own scan: executors receive the deleted positions of each file as bitmaps, and the reader flags the deleted rows.
+"""Position deletes in Spark's own scan: executors receive the deleted positions of each file as bitmaps, and Icefloe's Parquet reader finds deleted rows.
 
-The driver reads deletion vectors and position delete files with `icefloe.datafile.deletes`; `bridge/java/CountedParquet.java` is the reader of rows.
+The driver reads deletion vectors and position delete files with `icefloe.datafile.deletes`. In the tasks, `bridge/java/CountedParquet.java` reads the rows, and
+adds a column with whether a row is deleted, by which the plan filters the rows.
 `read_strategy.py` decides which files are read in this way.
 Spec: Row-level Deletes; Deletion Vectors; Position Delete Files.
 """
@@ -41,9 +42,9 @@ NONE, FITS, BEYOND = range(3)
 
 
 class DeletedRows:
-    """The deleted positions of the files of a scan, in the order of the files; every position is below `MOST_POSITIONS`.
+    """The deleted positions of the files of a scan, in the order of the files, and the Java object that brings them to the executors.
 
-    Several scans may share an object, so that executors receive its positions only once.
+    Every position is below `MOST_POSITIONS`. Several scans may share an object, so that executors receive its positions only once.
     """
 
     def __init__(self, vectors: Sequence[DeletionVector | None]) -> None:
@@ -52,7 +53,7 @@ class DeletedRows:
 
     @cached_property
     def count(self) -> int:
-        """The number of deleted rows."""
+        """The number of deleted rows in all files."""
         return sum(vector.cardinality for vector in self.vectors if vector is not None)
 
     @cached_property
@@ -61,7 +62,7 @@ class DeletedRows:
         return len(self._pack())
 
     def positions(self, spark: SparkSession) -> Any:
-        """Return the Java object that is sent to the executors.
+        """Return the Java object `DeletedPositions`, which sends the positions to the executors.
 
         Raises:
             EngineError: The Java classes do not work on this version of Spark.
@@ -77,14 +78,19 @@ class DeletedRows:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPositions:
-    """The position deletes of data files: for each file `NONE`, `FITS` or `BEYOND`, and the deleted positions of those with `FITS`."""
+    """The result of `load_positions`.
+
+    Attributes:
+        kinds: For each data file `NONE`, `FITS` or `BEYOND`; see `kind_of`.
+        rows: The deleted positions of the data files with `FITS`, in their order.
+    """
 
     kinds: NDArray[np.int64]
     rows: DeletedRows
 
 
 def load_positions(loader: DeleteLoader, tasks: Iterable[FileScanTask]) -> LoadedPositions:
-    """Load the deleted positions of each task's file, in the order of the tasks.
+    """Read the deletion vectors and position delete files that apply to the data file of each task.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
@@ -96,7 +102,7 @@ def load_positions(loader: DeleteLoader, tasks: Iterable[FileScanTask]) -> Loade
 
 
 def key_of_positions(tasks: Iterable[FileScanTask]) -> tuple[object, ...]:
-    """Return a cache key for the deleted positions of tasks: the data files, and the position deletes that apply to each."""
+    """Return a cache key for the deleted positions of tasks: the location of each data file, and the position deletes that apply to it."""
     return tuple(
         (
             task.file.file_path,
@@ -111,14 +117,14 @@ def _with_length(bitmap: bytes) -> tuple[bytes, bytes]:
 
 
 def kind_of(vector: DeletionVector | None) -> int:
-    """Return `NONE`, `FITS` or `BEYOND` for the deleted positions of a file."""
+    """Return `NONE` if no position is deleted, `FITS` if all positions fit in Spark's bitmaps, and `BEYOND` if a position is `MOST_POSITIONS` or above."""
     if vector is None or not vector.cardinality:
         return NONE
     return FITS if int(vector.bitmap.max()) < MOST_POSITIONS else BEYOND
 
 
 def narrow_bitmap(vector: DeletionVector | None) -> bytes:
-    """Convert a deletion vector to a single 32-bit Roaring bitmap.
+    """Convert a deletion vector to a serialized 32-bit Roaring bitmap; an empty bitmap for None.
 
     Raises:
         ValueError: A position does not fit in 32 bits.

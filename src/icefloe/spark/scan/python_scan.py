@@ -1,4 +1,4 @@
-"""Rows of files that Spark's own reader cannot read: `icefloe/datafile` reads them inside of Spark's tasks, and passes them to Spark as Arrow.
+"""Scans of files that Spark's own reader cannot read: `icefloe/datafile` reads them inside of Spark's tasks, and passes the rows to Spark as Arrow.
 
 `read_strategy.py` decides which files are read in this way, and logs a warning. Spec: Column Projection.
 """
@@ -36,7 +36,7 @@ _VALUES = TaskValues()
 
 @dataclass(frozen=True)
 class TaskReader:
-    """A function for Spark's tasks: it takes packed scan tasks, and returns their rows."""
+    """A function for `mapInArrow`: it takes batches of packed scan tasks, and returns batches of the rows of their files."""
 
     io: FileIO
     schema: Schema
@@ -46,14 +46,14 @@ class TaskReader:
     deletes: DeleteLoader | None = None  # each Spark task has its own copy, which is empty at first
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the live rows of the scan tasks in the batches."""
+        """Yield the live rows of the scan tasks that are packed in the batches."""
         for batch in batches:
             for packed in batch.column(0).to_pylist():
                 for task in _VALUES.from_bytes(packed, list):
                     yield from self.rows(task)
 
     def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
-        """Read the live rows of a scan task that match its residual filter, in the form that Spark expects."""
+        """Read the live rows of a scan task that match its residual filter, and yield them as batches that Spark accepts (see `to_spark_form`)."""
         fields = self.projection.fields
         batches = read_task(
             self.io,
@@ -73,7 +73,7 @@ class TaskReader:
 
 
 def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches. If a file is missing, add to the error that a worker may be another machine. Raises `NoSuchFileError`."""
+    """Yield the batches. If reading them raises `NoSuchFileError`, raise it again with the advice that workers on other machines may not see a local file."""
     try:
         yield from batches
     except NoSuchFileError as error:
@@ -81,14 +81,14 @@ def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader, name: str, size: int) -> DataFrame:
-    """Return the rows of scan tasks as a DataFrame.
+    """Return a lazy DataFrame of the rows of scan tasks, which Python reads in Spark's tasks.
 
-    If Spark has a column vector for every type, it computes with the batches from Python directly; otherwise it converts them to rows.
+    If possible, Spark computes on the Arrow batches from Python directly; otherwise it uses `mapInArrow`, which converts them to rows.
 
     Args:
         spark: A classic session.
         tasks: The scan tasks.
-        reader: The function that reads them; the DataFrame has the columns of its projection.
+        reader: The function that reads the scan tasks; the DataFrame has the columns of its projection.
         name: The name of the table, for EXPLAIN.
         size: The estimated bytes of the rows, for Spark's optimizer.
     """
@@ -104,7 +104,7 @@ def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: Task
 def _rows_of_batches(
     spark: SparkSession, packed: Sequence[bytes], reader: TaskReader, columns: StructType, name: str, size: int
 ) -> DataFrame | None:
-    """Return the rows as a scan of batches; None if Spark must convert them to rows, or if executors do not have the classes for it."""
+    """Return the rows as a scan whose batches Spark computes on; None if Spark must convert them to rows, is not proven, or executors lack the classes."""
     if not columns.fields or not is_proven(spark.version) or not executors_have_classes(spark):
         return None
     function = UserDefinedFunction(reader, columns, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)._judf.func()
@@ -112,7 +112,7 @@ def _rows_of_batches(
 
 
 def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:
-    """Return a DataFrame with a one-row partition for each value. Java creates the rows: PySpark's would cost each task a second Python process."""
+    """Return a DataFrame with a one-row partition for each value. Java creates the rows, because PySpark would need a second Python process in each task."""
     row_of = java_class(spark, "org.apache.spark.sql.RowFactory").create
     rows = java_class(spark, "java.util.ArrayList")()
     for value in values:
@@ -124,7 +124,10 @@ def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:
 
 
 def _task_groups(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
-    """Yield the tasks in order, in groups of about equal bytes; if there are enough tasks, there are at least as many groups as tasks that run at once."""
+    """Divide scan tasks into groups of about equal bytes, one group for each Spark task. The order of the scan tasks is kept.
+
+    There are as many groups as are needed for `BYTES_PER_TASK` bytes each, but at least `parallelism`, unless there are fewer scan tasks.
+    """
     total = sum(task.length for task in tasks)
     count = max(parallelism, -(-total // BYTES_PER_TASK))
     groups: dict[int, list[FileScanTask]] = {}

@@ -1,4 +1,4 @@
-"""Options of reads and settings of sessions: splits of files, place of planning, push-down; and options of Java's Iceberg that have no effect here.
+"""Options of reads and settings of sessions: how files are split, where scans are planned, what is pushed down. Options without effect are warned about.
 
 An option overrides a setting of the session, which overrides a table property. `table_selector.py` handles options that select a snapshot; options of writes
 are in `spark/write/write_options.py`. Spec: Table Metadata Fields (`properties`).
@@ -66,9 +66,9 @@ UNUSED_READ_OPTIONS: dict[str, str] = {
         _STREAMS,
     ),
 }
-# The query that Spark pushed to a scan builder: `options` of the read; `zone`, Iceberg's `settings` and `split_bytes`, the split size, of the session;
-# `operation`,
-# the row-level operation to which the scan belongs, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in Spark's JSON.
+# The query that Spark pushed to a scan builder: the `options` of the read; of the session the `zone`, Iceberg's `settings` and the split size, `split_bytes`;
+# in `operation` the row-level operation to which the scan belongs, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in
+# Spark's JSON.
 PushedQuery = Mapping[str, Any]
 _SPLIT_BYTES = "spark.sql.files.maxPartitionBytes"
 PLANNING_SETTING = "spark.icefloe.planning.mode"
@@ -155,11 +155,11 @@ READ_SETTINGS = (
 
 
 def similar_setting(name: str, write_settings: Collection[str] = ()) -> str | None:
-    """Return the setting of Icefloe or Iceberg of which an unknown setting seems to be a misspelling; None for any other setting.
+    """Return the setting of Icefloe or Iceberg that the user seems to mean with an unknown setting; None if there is no similar one, or the name is known.
 
     Args:
         name: The full name of the unknown setting.
-        write_settings: The settings of writes, without their prefix; by default the name is only compared with settings of reads.
+        write_settings: The settings of writes without their prefix, to compare the name with them too; by default it is compared with settings of reads.
     """
     if not name.startswith(_SETTING_PREFIXES):
         return None
@@ -170,7 +170,7 @@ def similar_setting(name: str, write_settings: Collection[str] = ()) -> str | No
 
 
 def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_settings: Collection[str] = ()) -> None:
-    """Warn once per session about each setting that has no effect.
+    """Warn once per session about each setting that has no effect or seems misspelt.
 
     Args:
         spark: The session.
@@ -185,7 +185,7 @@ def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_set
 
 
 def warn_of_read_options(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Warn about read options without effect, once per session and option."""
+    """Warn once per session about each read option that has no effect, because only Java's Iceberg uses it."""
     _warn(spark, "read option", {key.lower(): UNUSED_READ_OPTIONS.get(key.lower()) for key in options})
 
 
@@ -210,7 +210,7 @@ def _warn(spark: SparkSession, kind: str, reasons: Mapping[str, str | None]) -> 
 
 
 def planning_mode(query: PushedQuery, properties: Mapping[str, str]) -> PlanningMode:
-    """Return the planning mode: `auto`, `local` or `distributed`.
+    """Return where a scan is planned: `local` in this process, `distributed` by a Spark job, or `auto` for whichever seems faster.
 
     Raises:
         InvalidPropertyError: An option, setting or property has an invalid value.
@@ -246,7 +246,7 @@ def reports_statistics(query: PushedQuery) -> bool:
 
 
 def estimates_sizes(query: PushedQuery) -> bool:
-    """Return whether size estimates consider filters, and joins get size estimates: `size-estimation.enabled`, true by default.
+    """Return whether scans estimate how many rows filters keep, and the sizes of joins are estimated: `size-estimation.enabled`, true by default.
 
     Raises:
         InvalidPropertyError: The value is not true or false.
@@ -255,7 +255,9 @@ def estimates_sizes(query: PushedQuery) -> bool:
 
 
 def reports_partitions(query: PushedQuery) -> bool:
-    """Return whether a scan reports its partitions: `planning.preserve-data-grouping`, false by default; used only if Spark uses partitions.
+    """Return whether a scan reports its partitions: `planning.preserve-data-grouping`, false by default.
+
+    Always False if Spark's setting for storage-partitioned joins is off, because Spark would not use the partitions.
 
     Raises:
         InvalidPropertyError: The value is not true or false.
@@ -268,7 +270,7 @@ def _flag(query: PushedQuery, option: str, setting: str) -> bool:
 
 
 def _value(query: PushedQuery, known: Property[T], properties: Mapping[str, str], option: str, *settings: str) -> T:
-    """Return the value of an option, or else of the first setting that is set, or else of the table property.
+    """Return the value of a read option; if it is not set, of the first of `settings` that is set; otherwise of the table property `known`.
 
     Raises:
         InvalidPropertyError: The value is not allowed; the error has the name of the option, setting or property.
@@ -285,7 +287,7 @@ def _value(query: PushedQuery, known: Property[T], properties: Mapping[str, str]
 
 
 def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str, str]) -> SparkSession:
-    """Return the session whose settings Spark uses to read, split and pack files.
+    """Return a session in which Spark reads, splits and packs files as the options of the read, the settings and the table's properties require.
 
     Args:
         spark: The session of the query.
@@ -293,7 +295,7 @@ def session_for(spark: SparkSession, query: PushedQuery, properties: Mapping[str
         properties: Properties of the table.
 
     Returns:
-        The same session, or a clone of it if Iceberg's options, settings or properties change one of these settings.
+        The same session; or a clone of it with changed settings, if one of Spark's settings must change.
 
     Raises:
         InvalidPropertyError: A value is not valid.

@@ -1,8 +1,8 @@
-"""Rows of a planned scan as a DataFrame, and the read strategies: which files Spark's own Parquet scan can read together, which it cannot read, and why.
+"""Read strategies: which files of a planned scan Spark's own Parquet scan can read together, which it cannot read, and why; and their rows as a DataFrame.
 
 The rows are the union of file groups. `native_scan.py` reads with Spark's own scan; `python_scan.py` reads all other files in Spark's tasks. Files with deletes
-have separate groups, so that other files are not read more slowly. Footers are read only if the strategy depends on the columns of a file: for column defaults,
-a name mapping, or on Spark 4.0 structs.
+have separate groups, so that other files are not read more slowly. Footers are read only if the strategy depends on the columns of a file, for example for
+column defaults, a name mapping, or on Spark 4.0 structs.
 Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
@@ -81,8 +81,8 @@ from icefloe.spec.types import (
 )
 
 LOG = logging.getLogger(__name__)
-# The types of key columns that Spark joins with the comparison of the format: without floats, as Spark treats -0.0 as 0.0, and without uuids, which it cannot
-# read.
+# The types of key columns for which a Spark join finds the same equal keys as Iceberg's equality deletes. Floats are not among them, because -0.0 equals 0.0 in
+# Spark; and uuids are not, because Spark cannot read them.
 _JOINABLE = frozenset(
     [BooleanType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestamptzType, StringType, FixedType, BinaryType]
 )
@@ -95,13 +95,15 @@ NO_FILE_SYSTEM = "it has no file system for"
 VENDED_ACCESS = "the catalog gives access to the files, by credentials or signatures that Spark's file systems do not have"
 # A function that returns the field ids in the files of tasks, in their order.
 ReadFields = Callable[[Sequence[FileScanTask]], list[StoredFields]]
-# Integer types that Spark's own scan would read as signed although a file has unsigned ones of this width; our Parquet format checks them
-# (`SignedParquet.java`).
+# By integer type, the width of unsigned integers in a file that Spark's own scan would read as signed ones. Icefloe's Parquet format (`SignedParquet.java`)
+# checks their values.
 _WIDTHS: Mapping[type, int] = {IntegerType: 32, LongType: 64}
 
 
 def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
-    """Return the rows of a scan as `planned_rows` does, for a Spark that may not be probed yet; attaching a catalog also probes it.
+    """Return the rows of a scan as `planned_rows` does, but first probe a version of Spark that is not proven (see `probe_scans`).
+
+    Sessions with an attached catalog have been probed already and need only `planned_rows`, whose other errors are raised here too.
 
     Raises:
         EngineError: The session has no JVM; or its Spark is too old, or is newer than the proven versions and fails the version probe.
@@ -115,7 +117,7 @@ def planned_rows(
 ) -> DataFrame:
     """Return the rows of a scan as a DataFrame: the union of its file groups.
 
-    The DataFrame is lazy: no data file is read before an action. Position delete files are read now.
+    The DataFrame is lazy: rows of data files are read by an action. Position delete files, and footers if a strategy depends on them, are read now.
 
     Args:
         spark: A classic session.
@@ -139,10 +141,18 @@ def plan_of_rows(
     known: BoundedCache[Hashable, Any] | None = None,
     non_null: Set[int] = frozenset(),
 ) -> tuple[Any, int | None]:
-    """Return Spark's optimized logical plan of `planned_rows`. Columns with the ids in `non_null` have no nulls.
+    """Return the rows of `planned_rows` as Spark's optimized logical plan. The arguments and errors are the same.
 
-    If a single native scan without equality deletes returns the rows, the plan is created without Spark's planner. Only then the second result is the size of
-    the deleted positions in bytes; otherwise it is None.
+    Args:
+        spark: A classic session.
+        request: The planned files, the columns and the filter.
+        kept: The estimated share of the rows that Spark's filters keep.
+        known: Cached deleted positions; None for no cache.
+        non_null: Ids of columns without nulls that the query filters by IS NOT NULL.
+
+    Returns:
+        The plan and, if the JVM may cache the plan, the size of its deleted positions in bytes; otherwise None. It may be cached if one native scan returns
+        the rows, with at most a selection of columns (see `native_plan`).
     """
     needed, groups, deletes = grouped_files(spark, request, kept, known)
     plan = (
@@ -165,9 +175,14 @@ def _union(
 def grouped_files(
     spark: SparkSession, request: ScanRequest, kept: float, known: BoundedCache[Hashable, Any] | None
 ) -> tuple[Schema, list[ScanFileGroup], Callable[[], DeleteLoader]]:
-    """Return the part of the table's schema that is read, one or more file groups, and the loader of delete files. See `planned_rows`."""
+    """Divide the planned files into file groups. The arguments and errors are those of `planned_rows`.
+
+    Returns:
+        The part of the table's schema that the projection and the filter use; one or more file groups, where a plan without files has one empty group; and a
+        function that returns the loader of delete files.
+    """
     if request.plan.files.num_rows:
-        check_locations(request.io, request.plan.files["file_path"])  # before that, because Hadoop connects to any host
+        check_locations(request.io, request.plan.files["file_path"])  # before any access, because Hadoop connects to any host
     table_columns = Schema(*(field for field in request.projection.fields if not is_reserved(field.field_id)))
     needed = Schema(*fields_to_read(request.schema, table_columns, filter_field_ids(request.row_filter)))
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
@@ -216,7 +231,7 @@ def _rows(
 
 
 def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:
-    """Return the reason why Spark's own scan cannot read any file of the plan; empty if it can."""
+    """Return a reason for which Spark's own scan can read no file of the plan; empty if there is no such reason."""
     files = request.plan.files
     if not files.num_rows:
         return ""
@@ -247,7 +262,7 @@ def file_groups(
     loses_structs: bool = False,
     takes_unsigned: bool = False,
 ) -> Iterator[ScanFileGroup]:
-    """Divide the files of a plan into groups, and yield the groups.
+    """Divide the files of a plan into groups of files that are read with the same strategy, and yield the groups.
 
     Args:
         request: The planned scan.
@@ -255,9 +270,9 @@ def file_groups(
         deletes: A function that returns the loader of delete files; it is called only if there are deletes.
         read_fields: A function that returns the field ids of files; it is called only if the strategy depends on the columns of a file.
         known: Cached deleted positions, to which newly read positions are added; None for no cache.
-        positions_reason: The reason why Spark's own scan cannot skip rows by position in this session; empty if it can.
-        loses_structs: Whether Spark's own scan reads a struct as null if a file lacks all of its requested fields; the result of the function `loses_structs`.
-        takes_unsigned: Whether Spark's own scan reads unsigned integers as signed, which it does without our Parquet format.
+        positions_reason: The reason why Spark's own scan cannot skip rows by position in this session; empty if it can skip them.
+        loses_structs: Whether Spark's own scan reads a struct as null if a file lacks all of its requested fields; see the function `loses_structs`.
+        takes_unsigned: Whether Spark's own scan would read unsigned integers as signed, because executors do not have Icefloe's Parquet format.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also if a data file lacks a required
@@ -292,7 +307,7 @@ def file_groups(
 
 @dataclass(frozen=True, slots=True)
 class _Strategy:
-    """The properties that files must have in common to be read in one group."""
+    """A read strategy. Files with equal strategies are read in one group; the attributes are those of `ScanFileGroup`, or whether deletes apply."""
 
     reason: str = ""
     constant_ids: frozenset[int] = frozenset()
@@ -303,7 +318,14 @@ class _Strategy:
 
 @dataclass(frozen=True, slots=True)
 class _EqualityKeys:
-    """The key columns of a plan's equality deletes, by id; and for each set of ids why Spark's own scan cannot apply the deletes (empty if it can)."""
+    """The key columns of the equality delete files of a plan.
+
+    Both attributes are by the set of the field ids of a delete file's key columns.
+
+    Attributes:
+        fields: The top-level columns that contain the key columns; see `KeySetFiles.fields`.
+        reasons: The reason why Spark's own scan cannot apply deletes with these key columns; empty if it can.
+    """
 
     fields: Mapping[frozenset[int], tuple[NestedField, ...]]
     reasons: Mapping[frozenset[int], str]
@@ -319,7 +341,7 @@ class _EqualityKeys:
 
 
 def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, reads_deleted: bool) -> str:
-    """Return the reason why Spark's own scan cannot delete rows by these key columns; empty if it can."""
+    """Return the reason why Spark's own scan cannot apply equality deletes with these key columns; empty if it can."""
     if reads_deleted:
         return "the query reads _deleted, and rows are deleted by equality"
     for field in fields:
@@ -332,7 +354,7 @@ def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, reads_delet
 
 
 def _too_many_positions(files: Iterable[DataFile]) -> str:
-    """Return the reason why Spark's own scan cannot read any file with position deletes; empty if it can."""
+    """Return a reason not to read files with position deletes by Spark's own scan: there are too many bytes of position deletes. Empty if there are not."""
     total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
     return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
 
@@ -340,13 +362,13 @@ def _too_many_positions(files: Iterable[DataFile]) -> str:
 def _split_by_deletes(
     part: PlannedFiles, constant_ids: frozenset[int], keys: _EqualityKeys, positions_reason: str
 ) -> Iterator[tuple[_Strategy, NDArray[np.int64]]]:
-    """Divide the files of a part by strategy, and yield the indexes of the files with each strategy.
+    """Divide the files of a part by the deletes that apply to them and by their format. Yield each strategy with the indexes in `part` of its files.
 
     Args:
         part: Files of one spec.
-        constant_ids: The columns with one value per file.
+        constant_ids: The ids of the columns with one value per file.
         keys: The key columns of equality deletes.
-        positions_reason: The reason why Spark's own scan cannot read any file with position deletes; empty if it can.
+        positions_reason: The reason why Spark's own scan cannot read files with position deletes; empty if it can.
     """
     has_positions, has_keys, reasons = _applied_deletes(part, keys)
     refused = [
@@ -376,11 +398,15 @@ def _with_equality_deletes(group: ScanFileGroup, strategy: _Strategy, keys: _Equ
 
 
 class _Columns:
-    """Determines how the read strategy of a file depends on the columns that the file lacks.
+    """Determines how the read strategy of a file depends on the columns in the file. If `matter` is False, it does not, and no footer need be read.
 
-    Args of the constructor: `fields` are the columns that are read, including the keys of equality deletes; `needed` is the part of the table's schema that is
-    read; `lost_structs` are the structs that Spark's own scan reads as null if a file lacks all of their fields; `takes_unsigned` is true if that scan reads
-    unsigned integers as signed.
+    Args:
+        fields: The columns that are read, including the keys of equality deletes.
+        needed: The part of the table's schema that is read.
+        lost_structs: The structs that Spark's own scan reads as null if a file lacks all of their fields.
+        has_mapping: Whether the table has a name mapping.
+        may_be_missing: The ids of required columns that old files may lack.
+        takes_unsigned: Whether Spark's own scan would read unsigned integers as signed.
     """
 
     def __init__(
@@ -411,15 +437,15 @@ class _Columns:
         self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults or lost_structs or self._signed)
 
     def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
-        """Check that a file with these field ids has every required column without a default.
+        """Check that a file has every required column without a default.
 
         Args:
             path: The location of the file, for the error.
-            ids: The field ids in the file; None, for a file without field ids, is not checked.
+            ids: The field ids in the file; None for a file without field ids, which is not checked.
             constant_ids: The ids of the columns with one value per file, which the file need not have.
 
         Raises:
-            DataFileFormatError: The file lacks such a column.
+            DataFileFormatError: The file lacks a required column.
         """
         missing = next(_required_beyond(self._needed.fields, ids | constant_ids), None) if ids is not None else None
         if missing is not None:
@@ -427,14 +453,14 @@ class _Columns:
             raise lacks_required(path, missing, "".join(f"{name}." for name in above))
 
     def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
-        """Return whether Spark's own scan can read a file with these fields.
+        """Determine whether Spark's own scan can read a file, and which of its columns have their default.
 
         Args:
-            stored: The fields in the file.
+            stored: The columns in the file.
             constant_ids: The ids of the columns with one value per file, which the file need not have.
 
         Returns:
-            The reason why Spark cannot read the file, empty if it can; and the ids of the top-level columns that the file lacks and that have a default.
+            The reason why Spark cannot read the file, empty if it can; and the ids of the top-level columns with a default that the file lacks.
         """
         ids = stored.ids
         if ids is None:
@@ -458,7 +484,7 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _Struct:
-    """A struct that is read, at any depth: its path, its id, and the ids of the leaf columns that are read from it."""
+    """A struct that a scan reads, at any depth: its dotted path, its field id, and the ids of the leaf columns that the scan reads from it."""
 
     path: str
     field_id: int
@@ -468,13 +494,13 @@ class _Struct:
 def loses_structs(spark: SparkSession) -> bool:
     """Return whether Spark's own scan reads a struct, and a list or map around it, as null if a file lacks all of the struct's requested fields.
 
-    Newer versions have a setting for this behaviour, which `READER_OPTIONS` in `native_scan.py` turns off.
+    Spark 4.0 always does. Later versions have a setting for this, which `READER_OPTIONS` in `native_scan.py` turns off.
     """
     return is_older(spark.version, "4.1")
 
 
 def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
-    """Return the structs of which a file may lack all requested fields, according to the schemas with which files were written."""
+    """Return the structs in `needed` of which a file may lack all fields, according to `schemas`, with which files were written; all if these have gaps."""
     structs = [
         _Struct(".".join(path), field.field_id, frozenset(leaf.field_id for _, leaf in walk((field,)) if not children(leaf.field_type)))
         for path, field in walk(needed.fields)
@@ -487,7 +513,7 @@ def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
 
 
 def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:
-    """Yield the required fields without a default whose ids are missing; if a whole struct is missing, only the struct."""
+    """Yield the required fields without a default whose ids are not in `ids`. If a whole struct is missing, only the struct is yielded, if it is required."""
     for field in fields:
         if field.field_id in ids or not in_struct:
             yield from _required_beyond(children(field.field_type), ids, in_struct=isinstance(field.field_type, StructType))
@@ -498,7 +524,7 @@ def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_s
 def _split_by_columns(
     part: PlannedFiles, strategy: _Strategy, columns: _Columns, read_fields: ReadFields
 ) -> Iterator[tuple[_Strategy, PlannedFiles]]:
-    """Divide the files of a strategy by the columns that they lack, if that matters."""
+    """Divide the files of a part, which have the same strategy so far, by the columns in the files. Yield each exact strategy with its files."""
     if strategy.reason or not columns.matter:
         yield strategy, part
         return
@@ -514,7 +540,12 @@ def _split_by_columns(
 
 
 def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:
-    """Return masks of the files with position deletes, with equality deletes, and of those that Spark's own scan cannot read, with the reasons."""
+    """Determine which kinds of deletes apply to the files of a part.
+
+    Returns:
+        A mask of the files with position deletes; a mask of the files with equality deletes; and masks of files whose equality deletes Spark's own scan cannot
+        apply, each with the reason.
+    """
     nothing = np.zeros(len(part), np.bool_)
     if part.delete_offsets is None or part.delete_indices is None:
         return nothing, nothing, []
@@ -535,12 +566,12 @@ def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _M
 
 
 def _bytes(file: DataFile) -> int:
-    """Return the bytes of a delete file that must be read: those of its deletion vector, or the whole file."""
+    """Return the number of bytes to read for a delete file: the size of its deletion vector, or otherwise of the whole file."""
     return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes
 
 
 def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozenset[int]:
-    """Return the ids of the fields that have one value per file in a spec."""
+    """Return the ids of the top-level fields that have one value per file in a spec, because it has an identity field for them."""
     top_fields = {field.field_id: field.field_type for field in fields if isinstance(field.field_type, PrimitiveType)}
     return frozenset(
         field.source_id
@@ -552,7 +583,10 @@ def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozens
 
 
 def _split_by_positions(group: ScanFileGroup, deletes: DeleteLoader, known: BoundedCache[Hashable, Any] | None) -> Iterator[ScanFileGroup]:
-    """Yield a group with its deleted positions loaded. Files without such positions, or with positions that do not fit in bitmaps, form other groups."""
+    """Load the deleted positions of a group, and divide the group by them into up to three groups.
+
+    A group of files without deleted positions has no `deleted`; a group of files whose positions do not fit in Spark's bitmaps has a `reason`.
+    """
     tasks = [task for part in group.parts for task in part.tasks()]
 
     def load() -> tuple[LoadedPositions, int]:

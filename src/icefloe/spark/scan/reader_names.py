@@ -1,15 +1,15 @@
-"""The names of columns while Spark's Parquet reader reads them. They prevent the reader from confusing columns that have the same name.
+"""Names of columns for Spark's Parquet reader, chosen so that the reader never confuses columns that have, or had, the same name.
 
 The reader finds columns and struct fields by id, but three of its steps use the names in a file:
 
 - It evaluates filters on row groups by the path of a column. If a different column of the file has this path (because columns swapped names, or a name was
   dropped and used again), the wrong statistics would skip row groups that contain matching rows.
 - It determines the type of a column by the column's name in the file, and by the id only if no column with that name is read. If a struct field was renamed and
-  a different field now has the old name, it would decode the values with the type of the latter.
-- If a file lacks all requested fields of a struct, it reads an arbitrary field to determine which structs are null, and determines its type by the name.
+  a different field now has the old name, the reader would decode the values with the type of the different field.
+- If a file lacks all requested fields of a struct, it reads an arbitrary field to determine which structs are null, and determines this field's type by name.
 
-If a column has a name that occurs in no file, all three steps are harmless. The history of schemas shows which names are safe; if it has gaps, all columns are
-renamed.
+If a column has a name that occurs in no file, all three steps are harmless. The history of schemas shows which columns need such a name; if the history has
+gaps, all columns are renamed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,24 +26,24 @@ from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.schema_history import is_complete_history
 from icefloe.spec.types import DoubleType, FloatType, NestedField, StructType, children
 
-# Spark's metadata column of every scan of files.
+# The metadata column that Spark adds to every scan of files.
 SPARK_METADATA = "_metadata"
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderNames:
-    """Column names for Spark's Parquet reader.
+    """The names of a scan's columns and struct fields in Spark's Parquet reader.
 
     Attributes:
         columns: The reader's name of each top-level column, by the name in the table.
-        renamed_inside: The top-level columns, by id, in which struct fields are renamed too.
+        renamed_inside: The top-level columns, by id, in which the struct fields have other names too.
     """
 
     columns: Mapping[str, str]
     renamed_inside: Mapping[int, NestedField]
 
     def of_struct(self, columns: Iterable[NestedField]) -> spark_types.StructType:
-        """Return the Spark struct of columns, with ids, that the reader gets."""
+        """Return the Spark schema for the reader: the columns under the reader's names, with field ids in the metadata."""
         struct = schema_to_struct(Schema(*columns))
         for field in struct.fields:
             if field.metadata[FIELD_ID_KEY] in self.renamed_inside:
@@ -53,7 +53,7 @@ class ReaderNames:
         return struct
 
     def restore(self, rows: DataFrame) -> DataFrame:
-        """Rename the fields inside the columns of the reader's rows back to the table's names; the columns themselves keep the reader's names."""
+        """Rename struct fields in the reader's rows back to the table's names. The top-level columns keep the reader's names."""
         present = {name: field for field in self.renamed_inside.values() if (name := self.columns[field.name]) in rows.columns}
         if not present:
             return rows
@@ -63,7 +63,7 @@ class ReaderNames:
 
 
 def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> ReaderNames:
-    """Return the names of columns for Spark's Parquet reader: their own names if they are safe, otherwise names that occur in no file.
+    """Choose the names of columns for Spark's Parquet reader: their own names if these are safe, otherwise names that occur in no file.
 
     Columns with floats are always renamed: the upper bound of a row group ignores NaN, which Spark sorts above all numbers, and dictionaries and bloom filters
     distinguish -0.0 from 0.0, which are equal in Spark.
@@ -99,7 +99,7 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> ReaderNam
 
 
 def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, NestedField]]:
-    """Yield the struct fields inside columns, each with the id of its struct."""
+    """Yield all fields of structs inside the columns, at all depths, each after the field id of its struct."""
     for field in fields:
         inner = children(field.field_type)
         if isinstance(field.field_type, StructType):
@@ -108,7 +108,7 @@ def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, Nes
 
 
 def _with_other_names(kind: Any) -> Any:
-    """Return a Spark type in which struct fields have names that occur in no file; their ids are in the metadata."""
+    """Return a Spark type with the struct fields renamed to names that occur in no file. Their field ids must be in the metadata."""
     if isinstance(kind, spark_types.StructType):
         return spark_types.StructType(
             [
@@ -126,7 +126,7 @@ def _with_other_names(kind: Any) -> Any:
 
 
 def _named_as(kind: Any, field: NestedField) -> Any:
-    """Return a Spark type with the table's names inside a column. All else is equal, so that a cast to the type changes no value."""
+    """Return the Spark type `kind` with the table's names of struct fields. All else is equal, so that a cast to the type changes no value."""
     return _with_names(kind, schema_to_struct(Schema(field), field_ids=False).fields[0].dataType)
 
 

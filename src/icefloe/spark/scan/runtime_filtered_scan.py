@@ -1,8 +1,8 @@
-"""`RuntimeFilteredScan`: a scan that prunes files while a join runs, by the values that the join needs, for any partition transform (dynamic pruning).
+"""`RuntimeFilteredScan`: a scan that prunes files while a join runs, by the join's values of partition source columns (dynamic partition pruning).
 
-Spark's own file scan can prune files only by columns that have one value per file. If a join filters by the source column of any other transform,
-`bridge/java/SparkRule.java` plans a scan of Spark's connector interface instead (`bridge/java/PartitionedFiles.java`), which reads files as Spark's own scan
-does.
+Spark's own file scan can prune files at run time only by columns with one value per file, so only for identity transforms. If a join filters by the source
+column of another transform, `bridge/java/SparkRule.java` plans a scan of Spark's connector interface instead (`bridge/java/PartitionedFiles.java`), which reads
+files as Spark's own scan does.
 Spec: Partition Transforms; Scan Planning.
 """
 
@@ -31,14 +31,17 @@ from icefloe.spec.schema.schema import Schema
 
 
 def can_read_partitions(pushed: PushedScan) -> bool:
-    """Return whether a scan of the connector interface can read a pushed query: it must request rows, and tasks must have Icefloe's classes."""
+    """Return whether `PartitionedFiles` can read a pushed query: no row-level operation, aggregates or limit, and executors have Icefloe's classes."""
     if pushed.query.get("operation") is not None or not {"aggregation", "limit"}.isdisjoint(pushed.query):
         return False
     return executors_have_classes(pushed.spark)
 
 
 def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
-    """Return a scan of a pushed query whose files can be pruned at run time; None if Spark's own file scan can prune by all partition fields that are read."""
+    """Return a scan of a pushed query whose files can be pruned at run time by any partition transform.
+
+    Return None if Spark's own file scan can prune by all partition fields whose columns are read, a column has a geo type, or `can_read_partitions` is False.
+    """
     if not can_read_partitions(pushed):
         return None
     scan = RuntimeFilteredScan(pushed)
@@ -46,26 +49,26 @@ def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
 
 
 class RuntimeFilteredScan(SparkScan):
-    """A scan of a table's files from which a join may prune files at run time."""
+    """Spark's scan of a table's rows, from which Spark may prune files at run time by the values of a join."""
 
     @property
     def struct(self) -> Any:
-        """The columns that Spark reads."""
+        """The Spark struct of the columns that Spark reads."""
         return self._struct
 
     @property
     def is_filtered_by_transforms(self) -> bool:
-        """Return whether a join can prune files by a transform of a column, and not only by a column itself."""
+        """Whether files can be pruned by a column that has no identity partition field in every spec, which Spark's own file scan cannot do."""
         return len(self.filter_attributes()) > len(super().filter_attributes())
 
     @property
     def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:
-        """Return the columns with the partition keys of splits, and a function that returns their values for files; here there are no keys."""
+        """The partition keys by which files are divided into splits: a column, and a function that returns its value for each file. Here there are no keys."""
         return ()
 
     @connector_method
     def partitioned_files(self) -> Any:
-        """Return Java's scan of the files with the keys of their splits; None if Spark's reader cannot read all of them."""
+        """Return the Java object `PartitionedFiles` for all planned files; None if Spark's own reader cannot read one of them."""
         groups = self._groups
         if any(group.reason for group in groups):
             return None
@@ -86,7 +89,7 @@ class RuntimeFilteredScan(SparkScan):
 
     @connector_method
     def filter_attributes(self) -> list[str]:
-        """Return the columns of partition fields. Spark prunes files by the values that a join has for these columns."""
+        """Return the names of the columns that are read and have a partition field. Spark prunes files by the values that a join has for these columns."""
         request = self.request
         fields = [field for part in request.plan.parts for field in request.specs[part.spec_id].fields]
         ids = {field.source_id for field in fields if not isinstance(field.transform, VoidTransform | UnknownTransform)}
@@ -94,7 +97,7 @@ class RuntimeFilteredScan(SparkScan):
 
     @connector_method
     def matching_files(self, predicates: list[Expression]) -> list[int]:
-        """Return the numbers of the files, in the order of the groups' files, that may contain rows with the values in a join."""
+        """Return the indexes of the files that may contain rows with the values of a join. All file groups' files are counted through, in order."""
         paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
         filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
         if None in filters:
@@ -105,14 +108,14 @@ class RuntimeFilteredScan(SparkScan):
 
     @cached_property
     def _columns_of_reader(self) -> dict[str, str]:
-        """The table's column names, by their names in Spark's reader."""
+        """The names of top-level columns in the table, by their names in Spark's reader."""
         request = self.request
         names = names_for_the_reader(self._needed_and_groups[0], request.schemas).columns
         return {reader_name: name for name, reader_name in names.items()}
 
 
 def _of_column(predicate: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Convert a predicate on a column of Spark's reader to one on the table's column; return None for any other predicate."""
+    """Replace the reader's name of a column by the table's name in a predicate; return None if the predicate is not on a top-level column."""
     reference, *values = predicate.get("children") or [{}]
     if reference.get("kind") != "reference" or len(reference["parts"]) != 1 or reference["parts"][0] not in columns:
         return None

@@ -1,8 +1,8 @@
-"""Caches of values that scans compute from immutable files, for later references and statements: `ScanCache` of a catalog, `ScanPlans` of a loaded table.
+"""Caches of plans and other values that scans compute from immutable files: `ScanCache` for all tables of a catalog, `ScanPlans` for a loaded table.
 
-Scans are also planned here: either this process reads the manifests, or the tasks of a Spark job read them and return only files that may match to the driver.
+`ScanPlans` also plans scans: either this process reads the manifests, or the tasks of a Spark job read them and return only files that may match to the driver.
 
-A value belongs to one state of a table. After a commit or ALTER by any process, or for a different table with the same name, the next statement loads a
+A cached value belongs to one state of a table. After a commit or ALTER by any process, or for a different table with the same name, the next statement loads a
 different state, and does not use the value. All else on which a value depends is in its key: the query that Spark pushed, and the session settings that Icefloe
 reads.
 Spec: Scan Planning.
@@ -35,11 +35,11 @@ from icefloe.table.table import Table
 _PLANS_OF_A_TABLE = 4
 # The maximum bytes of the values that a catalog keeps for later statements in a session.
 SHARED_BYTES = 2**26
-# The sizes at which parts of a value are counted: a delete file, with its entry in the index; a planned file in the JVM; and any value with its key.
+# The sizes in bytes that the cache assumes: of a delete file with its entry in the index; of a planned file in the JVM; and of any other value with its key.
 _BYTES_OF_A_DELETE_FILE = 2**10
 BYTES_OF_A_FILE_IN_THE_JVM = 2**10
 _BYTES_OF_A_VALUE = 2**10
-# The size at which a character of a key is counted, because its literals are objects too.
+# The bytes that the cache assumes for a character of a key: more than in a text, because literals in a key are objects.
 _BYTES_OF_A_CHARACTER = 8
 T = TypeVar("T")
 # The bytes of manifests for each processor of this machine above which a Spark job is faster.
@@ -47,7 +47,7 @@ LOCAL_BYTES_PER_PROCESSOR = 128 * 1024 * 1024
 
 
 def parallel_of(spark: SparkSession, scan: DataScan, mode: PlanningMode) -> Parallel | None:
-    """Return the Spark job that reads the manifests of a scan; None if this process reads them, which is faster unless there are very many.
+    """Return a function that reads the manifests of a scan in a Spark job; None if this process reads them, which is faster unless there are very many.
 
     In the mode `auto` there is a job only if Spark has more processors than this machine, and each processor of this machine would have to read more than
     `LOCAL_BYTES_PER_PROCESSOR`.
@@ -66,7 +66,7 @@ def _is_worth_a_job(spark: SparkSession, scan: DataScan) -> bool:
 
 
 def _bytes_to_read(scan: DataScan, snapshot: Any) -> int:
-    """Return the bytes of the data manifests that the filter does not prune."""
+    """Return the total size in bytes of the data manifests that the scan's filter does not prune."""
     manifests = [manifest for manifest in read_manifests(snapshot, scan.io.read) if manifest.content is ManifestContent.DATA]
     specs = {spec.spec_id: spec for spec in scan.metadata.partition_specs}
     bound = bind(scan.row_filter, scan.schema(), case_sensitive=scan.case_sensitive)
@@ -75,9 +75,10 @@ def _bytes_to_read(scan: DataScan, snapshot: Any) -> int:
 
 
 class ScanCache:
-    """Values of the scans of a catalog in a session, for later references and statements that read the same state of a table in the same way.
+    """A cache of values that scans of a catalog's tables compute in a session. Later statements that read the same state of a table in the same way use them.
 
-    `deletes` has the deleted positions of data files; its keys are files instead of table states.
+    Attributes:
+        deletes: A cache of the deleted positions of data files. Its keys are files instead of table states.
     """
 
     def __init__(self) -> None:
@@ -85,16 +86,16 @@ class ScanCache:
         self.deletes: BoundedCache[Hashable, Any] = BoundedCache(most_cost=SHARED_BYTES)
 
     def get(self, key: tuple[object, ...]) -> Any:
-        """Return the value with a key, or None."""
+        """Return the cached value of a key, or None."""
         return self._values.get(key)
 
     def put(self, key: tuple[object, ...], value: Any, size: int) -> None:
-        """Keep a value with its size in bytes, unless the value and its key are larger than the whole cache."""
+        """Cache a value, unless the value and its key are larger than the whole cache. `size` is the value's size in bytes."""
         self._values.put(key, value, size + _BYTES_OF_A_CHARACTER * sum(len(part) for part in key if isinstance(part, str)))
 
 
 class ScanPlans:
-    """The plans of a loaded table, and other values of its scans.
+    """Plans the scans of a loaded table, and caches the plans and other values of its scans.
 
     While Spark optimizes a query, it requests filters, aggregates, statistics and rows one after the other, all of which need the same plan.
 
@@ -117,27 +118,27 @@ class ScanPlans:
 
     @property
     def _state(self) -> tuple[object, ...]:
-        """The part of every key: the loaded table, the types of its columns in the session, and the branch that session settings select."""
+        """The first part of every key: the loaded state of the table, whether the session has geo types, and the branch that session settings select."""
         return (*self._loaded, self._has_geo_types, branch_to_read(self._metadata) if WAP_ENABLED.read(self._metadata.properties) else None)
 
     @property
     def state(self) -> str | None:
-        """Return a text that differs between table states; None if nothing is shared with other statements."""
+        """A text that is different for each state of the table; None if nothing is shared with other statements."""
         return None if self._shared is None else repr(self._state)
 
     @property
     def deletes(self) -> BoundedCache[Hashable, Any] | None:
-        """Return the deleted positions of other statements; None if nothing is shared."""
+        """The cache of deleted positions that is shared with other statements; None if nothing is shared."""
         return None if self._shared is None else self._shared.deletes
 
     def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
-        """Return the plan of a scan, with masks of the files in which all rows match the filter.
+        """Return the plan of a scan, from the cache or planned now. It has masks of the files in which all rows match the filter.
 
         Args:
             scan: The scan.
             mode: The planning mode: `auto`, `local` or `distributed`.
             include_statistics: Whether the plan has the statistics of all columns.
-            enough_rows: See `plan_scan`. If set, this process reads the manifests.
+            enough_rows: The number of rows after which planning may stop (see `plan_scan`), or None. If set, this process reads the manifests.
         """
         appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
         # The literals 1 and TRUE, or 0.0 and -0.0, make filters equal, but their texts differ.
@@ -154,7 +155,7 @@ class ScanPlans:
             enough_rows,
         )
         for cached_key, plan in self._plans:
-            if cached_key == key or cached_key == (*key[:-1], None):  # the whole plan contains the first files too
+            if cached_key == key or cached_key == (*key[:-1], None):  # a plan of all files can replace a plan of the first files
                 return plan
         kept = None if self._shared is None else self._shared.get(key)
         plan = self._plan(scan, mode, include_statistics, enough_rows) if kept is None else kept
@@ -164,7 +165,7 @@ class ScanPlans:
         return plan
 
     def get_or_compute(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
-        """Return a JSON value that depends only on the table state and the key. It is computed if it is not cached."""
+        """Return the cached value of a key, or compute and cache it. The value must be JSON, and depend only on the table state and the key."""
         if self._shared is None:
             return compute()
         state_and_key = (*self._state, *key)

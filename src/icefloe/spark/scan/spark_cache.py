@@ -1,7 +1,7 @@
-"""Spark's cached rows: `recache` after a table has changed, and DataFrames that stay cached as long as an object of this process is in use.
+"""Rows that Spark caches: `recache` refreshes them after a table has changed, and `unpersist_with` drops them when an object of this process is deleted.
 
-The garbage collector may delete that object during a call to the JVM, and a second call on the same connection would break both calls. So such DataFrames are
-put into a queue, and a thread unpersists them.
+The garbage collector may delete the object during a call to the JVM, and a second call on the same connection would break both calls. So the DataFrame is put
+into a queue, and a thread unpersists it.
 """
 
 import logging
@@ -24,14 +24,14 @@ LOG = logging.getLogger(__name__)
 
 
 def recache(spark: SparkSession, name: Sequence[str]) -> None:
-    """Make Spark read the cached rows of a changed table again at their next use.
+    """Make Spark read the cached rows of a changed table again at their next use. Call it after a change that was not made by a statement of Spark.
 
-    Spark does this itself after statements that it runs. Spark 4.1 and later use the cached rows until then; for earlier versions a changed table is another
-    table. The change is committed: a failure is logged and not raised, because callers would repeat the change.
+    Without it, Spark 4.1 and later would continue to return the old rows from the cache. A failure is logged and not raised, because the change is already
+    committed and callers would repeat it.
 
     Args:
         spark: A classic session.
-        name: The name of the table, its catalog first.
+        name: The parts of the table's name: catalog, namespace and table.
     """
     session, text = spark._jsparkSession, ".".join(map(quote_name, name))
     try:
@@ -47,7 +47,7 @@ _unused_frames: SimpleQueue[DataFrame] = SimpleQueue()  # its `put` is reentrant
 
 
 def unpersist_with(owner: Any, frame: DataFrame) -> None:
-    """Unpersist a DataFrame some time after the last reference to `owner` is gone."""
+    """Arrange that a cached DataFrame is unpersisted some time after the last reference to `owner` is gone."""
     _start_unpersist_thread()
     weakref.finalize(owner, _unused_frames.put, frame).atexit = False
 

@@ -1,8 +1,8 @@
 """The Python side of Spark's scan builder and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
 
 `ReadableTable` and `ConnectorScan` are the base classes of all tables and scans in Spark SQL; the classes for metadata tables are in `spark/catalog`.
-`PushedScan` is the query that Spark pushed: filters, planned files, aggregates. `bridge/java/SparkRule.java` replaces a scan by its `rows` before Spark runs
-the query.
+`PushedScan` is the query that Spark pushed, with the filters, planned files and aggregates that result from it. `bridge/java/SparkRule.java` replaces a scan in
+the query's plan by the result of its method `rows` before Spark runs the query.
 
 `icefloe/scan` plans scans, `read_strategy.py` reads the rows, and `aggregate_pushdown.py` computes aggregates from metadata. Spark also evaluates every filter
 on the rows, except filters that are true for every row of the planned files. Spec: Scan Planning; Column Projection.
@@ -67,7 +67,7 @@ from icefloe.spec.types import MapType as IcebergMap
 
 
 class ScanSource(ConnectorObject, ABC):
-    """An object of which Spark builds scans; `bridge/java/SparkScanBuilder.java` collects what Spark pushes down."""
+    """A table or row-level operation from which Spark builds scans. `bridge/java/SparkScanBuilder.java` collects the query that Spark pushes down."""
 
     @connector_method
     def remaining_filters(self, query: ReadQuery) -> list[int]:
@@ -95,14 +95,13 @@ class ScanSource(ConnectorObject, ABC):
 
     @abstractmethod
     def _read_table(self) -> tuple["ReadableTable", str | None]:
-        """Return the table, and the name of the row-level operation that reads it; None for a query."""
+        """Return the table to read, and the name of the row-level operation that reads it; the name is None for a query."""
 
 
 class ReadableTable(ScanSource):
     """A table that Spark can read.
 
-    Unless a subclass overrides `filters` and `aggregate`, pushed filters only prune, Spark also evaluates them on every row, and aggregates are not pushed
-    down.
+    Unless a subclass overrides `filters` and `aggregate`, Spark evaluates all pushed filters on every row too, and computes aggregates from the rows.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
@@ -111,7 +110,7 @@ class ReadableTable(ScanSource):
 
     @abstractmethod
     def schema_json(self) -> str:
-        """Return the columns, in Spark's JSON."""
+        """Return the table's columns as a struct in Spark's JSON."""
 
     def filters(self, query: PushedQuery) -> list[bool]:
         """Return for each pushed predicate whether it is true for every row of the planned files, so that Spark need not evaluate it."""
@@ -122,7 +121,7 @@ class ReadableTable(ScanSource):
         return None
 
     def metadata_fields(self) -> Sequence[NestedField]:
-        """Return the metadata columns: a query may use them, but `*` does not include them."""
+        """Return the table's metadata columns, which a query may use by name, but which `*` does not include."""
         return ()
 
     @abstractmethod
@@ -136,10 +135,10 @@ class ReadableTable(ScanSource):
         check_read_options(query["options"])
 
     def read_schema(self, required: str | None) -> str:
-        """Return the struct to read, in Spark's JSON.
+        """Return the columns to read as a struct in Spark's JSON. Unless `prunes_nested`, needed columns are read with all their nested fields.
 
         Args:
-            required: The columns that Spark needs, without unneeded nested fields; None for all columns.
+            required: The columns that Spark needs, without unneeded nested fields, as a struct in Spark's JSON; None for all columns.
         """
         if required is None or self.prunes_nested:
             return required or self.schema_json()
@@ -154,7 +153,14 @@ class ReadableTable(ScanSource):
 
 @dataclass(frozen=True, kw_only=True)
 class PushedScan:
-    """A query that Spark pushed to a scan of a table."""
+    """A query that Spark pushed to a scan of a table, with the filters, files and aggregates that result from it.
+
+    Attributes:
+        spark: The session of the query.
+        selected: The table and its state that the name or a time travel clause selects; options of the query may select another state.
+        query: The pushed query; see `PushedQuery`.
+        plans: The plans of the table, which statements may share.
+    """
 
     spark: SparkSession
     selected: TableSelection
@@ -163,12 +169,12 @@ class PushedScan:
 
     @cached_property
     def key(self) -> tuple[str, str]:
-        """Return texts of the selection and the query. With the state of the table, they determine all that a scan computes."""
+        """Two texts, of the selection and of the query. Together with the state of the table, they determine all that a scan computes."""
         return self.selected.text(), json.dumps(self.query)
 
     @cached_property
     def scan(self) -> DataScan:
-        """Return the scan of the selected snapshot with the schema that Spark has read, and the filters that have an Iceberg expression."""
+        """The scan of the selected snapshot, with the schema that Spark has read and with all pushed filters that have an Iceberg expression."""
         if not self.filters:
             return self._unfiltered_scan
         return self._unfiltered_scan.filter(all_of([expression for expression in self._expressions if expression is not None]))
@@ -184,7 +190,7 @@ class PushedScan:
 
     @cached_property
     def filters(self) -> Sequence[Mapping[str, Any]]:
-        """The pushed predicates, as JSON of Spark's expressions."""
+        """The pushed predicates, in the JSON of `bridge/java/ConnectorJson.java`."""
         return self.query.get("filters") or ()
 
     @cached_property
@@ -194,19 +200,19 @@ class PushedScan:
         return to_expressions(self.filters, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
-        """Return the planned files.
+        """Return the planned files, without files whose buckets do not match.
 
         Args:
-            include_statistics: Whether the plan has the statistics of all columns, and not only of those in the filter.
+            include_statistics: Whether the plan has the statistics of all columns, and not only of the columns in the filter.
         """
         mode = planning_mode(self.query, self.selected.table.metadata.properties)
         plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
         return prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
 
     def first_files(self, limit: int) -> ScanPlan:
-        """Return a plan of the first files that contain at least `limit` rows. Spark pushes a limit only if it evaluates no filter on the rows.
+        """Return a plan of as many of the first files as are needed for `limit` rows. Use it only if Spark evaluates no filter on the rows.
 
-        Without filters, only the manifests of these files are read; filters need the whole plan.
+        Without filters, only the manifests of these files are read; with filters, the whole scan is planned first.
         """
         if self.filters:
             return self.plan().first_files(limit)
@@ -214,9 +220,9 @@ class PushedScan:
         return self.plans.plan(self.scan, mode, enough_rows=limit).first_files(limit)
 
     def filters_true_of_all_rows(self) -> list[bool]:
-        """Return for each filter whether it is true for every row that is read, so that Spark need not evaluate it.
+        """Return for each pushed filter whether it is true for every row of the planned files, so that Spark need not evaluate it.
 
-        Always False for the scan of a row-level operation.
+        For the scan of a row-level operation, Spark must evaluate all filters, so that the results are False.
         """
         if self.query.get("operation") is not None:
             return [False for _ in self.filters]
@@ -234,7 +240,7 @@ class PushedScan:
         return [is_true and all(len(test.path) == 1 for test in tests) for is_true, tests in zip(are_true, are_tested, strict=True)]
 
     def non_null_columns(self) -> frozenset[int]:
-        """Return the ids of columns that filters require to be not null and that have no nulls in the planned files: Spark need not test this."""
+        """Return for a query the ids of top-level columns that a query filters by IS NOT NULL and that have no nulls in the planned files."""
         if self.query.get("operation") is not None:
             return frozenset()
         filters = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
@@ -244,10 +250,13 @@ class PushedScan:
         return frozenset(test.field.field_id for bound in tests for test in predicates(bound) if len(test.path) == 1)
 
     def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
-        """Return the struct of the aggregates, and for each aggregate the column to which its value belongs (None for a count), and the value.
+        """Compute the pushed aggregates from metadata.
+
+        Returns:
+            The Spark struct of the aggregates; and for each aggregate a tuple of the column whose type the value has (None for a count), and the value.
 
         Raises:
-            AggregateNotPushed: Metadata does not have the exact value of an aggregate.
+            AggregateNotPushed: Metadata does not have the exact value of an aggregate, the push-down is turned off, or a row-level operation reads the table.
         """
         if self.query.get("operation") is not None or not pushes_aggregates(self.query):
             raise AggregateNotPushed
@@ -264,7 +273,7 @@ class PushedScan:
         return struct, list(zip(columns, values, strict=True))
 
     def aggregate_schema(self) -> str | None:
-        """Return the struct of the aggregates in Spark's JSON; None if metadata does not have their values."""
+        """Return the struct of the pushed aggregates in Spark's JSON; None if `aggregates` cannot compute them."""
         try:
             return self.aggregates()[0].json()
         except AggregateNotPushed:
@@ -272,7 +281,7 @@ class PushedScan:
 
 
 class ConnectorScan(ConnectorObject):
-    """Spark's scan. A subclass adds `rows`: Spark's optimized logical plan of the rows, with the columns of `readSchema` in order."""
+    """Base class of scans. A subclass adds the method `rows`, which returns Spark's optimized logical plan of the rows, with the columns of `readSchema`."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.SupportsReportStatistics", "read.SupportsRuntimeV2Filtering")
 
@@ -280,7 +289,7 @@ class ConnectorScan(ConnectorObject):
         self._schema: str = query["schema"]
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the constant results of Spark's methods: the schema of the rows."""
+        """Return results of the scan's Java methods, by method name, that never change, so that Java caches them: here the schema of the rows."""
         return {"readSchema": self._schema}
 
     @property
@@ -289,18 +298,19 @@ class ConnectorScan(ConnectorObject):
 
     @connector_method
     def filter_attributes(self) -> list[str]:
-        """Return the columns with one value per file.
+        """Return the names of the columns with one value per file; here there are none.
 
-        Spark's own scan, which replaces this scan, prunes files by the values that a join has for these columns.
+        Spark's own file scan, which replaces this scan, prunes files by the values that a join has for these columns.
         """
         return []
 
 
 class SparkScan(ConnectorScan):
-    """Spark's scan of a table's rows. It is planned when Spark gets it; in a row-level operation, when Spark first needs the size or the rows.
+    """The scan of a table's rows. It is planned when Spark gets it; in a row-level operation, when Spark first needs the size or the rows.
 
     Attributes:
-        row_level_scans: a list of the table's scans whose filters limit the conflicts of a statement's commit; None if the table has no such list.
+        row_level_scans: The scans that a row-level operation of the table has read, whose filters limit the conflicts of its commit; None if the table does not
+            record them.
     """
 
     row_level_scans: list[PushedScan] | None = None
@@ -311,13 +321,13 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def note_merge_target(self) -> None:
-        """Record that a MERGE that only inserts reads its target with this scan, because Spark builds the scan as for a query."""
+        """Record that a MERGE that only inserts reads its target with this scan. Java calls it, because Spark builds such a scan as for a query."""
         if self.row_level_scans is not None:
             self.row_level_scans.append(self._pushed)
 
     @cached_property
     def request(self) -> ScanRequest:
-        """The planned files and the columns to read, without a filter, because Spark filters the rows."""
+        """The planned files and the columns to read. It has no filter, because Spark filters the rows itself."""
         scan, limit = self._pushed.scan, self._pushed.query.get("limit")
         plan = self._pushed.plan() if limit is None else self._pushed.first_files(limit)
         unfiltered = replace(scan, row_filter=AlwaysTrue(), limit=None)
@@ -332,15 +342,15 @@ class SparkScan(ConnectorScan):
 
     @property
     def _hides_deleted(self) -> bool:
-        """Return True if a row-level operation reads `_deleted`: a query then gets deleted rows too, but a statement must not write them again."""
+        """Whether deleted rows must be left out although `_deleted` is read: in a row-level operation, which would write them again; a query returns them."""
         return self._pushed.query.get("operation") is not None and DELETED.field_id in self._projection
 
     def state(self) -> str | None:
-        """Return a text of the table's state, with which Java caches this scan by its query; None if a statement needs its own scan."""
+        """Return a text of the table's state, for which Java may reuse this scan for an equal query; None if the scan may not be reused."""
         return None if self._pushed.query.get("operation") is not None else self._pushed.plans.state
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the constant results: the schema; and if no statement can narrow the scan, the results that Spark's optimizer always requests."""
+        """Return the results that never change: the schema and, except in a row-level operation, the results that Spark's optimizer always requests."""
         pushed = self._pushed
         if pushed.query.get("operation") is not None:
             return super().constants()
@@ -352,13 +362,13 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def description(self) -> str:
-        """Return the table and its filter, for Spark's plans."""
+        """Return a text with the table and its filter, for EXPLAIN."""
         planned = ", planned by the server" if self._pushed.scan.is_planned_by_server else ""
         return f"Icefloe {self._pushed.selected.table.full_name} [{self._pushed.scan.row_filter}]{planned}"
 
     @connector_method
     def rows(self) -> Any:
-        """Return Spark's logical plan of the rows."""
+        """Return Spark's optimized logical plan of the rows, or of the one row of pushed aggregates."""
         pushed = self._pushed
         if "aggregation" in pushed.query:
             rows = one_row(pushed.spark, *pushed.aggregates())
@@ -378,7 +388,7 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def narrow(self, predicates: list[Expression]) -> "SparkScan":
-        """Return a scan of the same columns with additional filters, which prune files."""
+        """Return a scan of the same columns with additional pushed predicates, so that more files are pruned."""
         pushed = self._pushed
         return SparkScan(replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *predicates]}))
 
@@ -408,7 +418,7 @@ class SparkScan(ConnectorScan):
         }
 
     def _plan_with_keys(self) -> ScanPlan:
-        """Return the plan, with all statistics if they may show keys that the plan does not show."""
+        """Return the plan of the scan, planned again with the statistics of all columns if only they may show that a column is a key."""
         request = self.request
         if self._pushed.query.get("limit") is not None or not needs_bounds_of_keys(request.plan, request.projection):
             return request.plan
@@ -429,10 +439,10 @@ class SparkScan(ConnectorScan):
         return distinct_values(self._pushed.scan)
 
     def _column_statistics(self, rows: int) -> dict[str, dict[str, Any]]:
-        """Return the statistics of columns.
+        """Return the statistics of the columns that are read, by column name; `rows` is the number of rows after deletes.
 
-        They are empty for a query with a limit, which does not need the whole plan, and if the session has turned them off, because they are most of a
-        manifest.
+        They are empty for a query with a limit, which does not need the whole plan, and if the session has turned them off, because statistics are most of the
+        bytes of a manifest.
         """
         pushed = self._pushed
         if pushed.query.get("limit") is not None or not reports_statistics(pushed.query):
@@ -442,32 +452,32 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def partitioned_files(self) -> Any:
-        """Return Java's scan of files by partition. `RuntimeFilteredScan` overrides this; here the result is None."""
+        """Return a Java object `PartitionedFiles`, which reads the files instead of `rows`. Only `RuntimeFilteredScan` has one; here the result is None."""
         return None
 
     @connector_method
     def filter_attributes(self) -> list[str]:
-        """Return the names of the columns by which Spark may filter at run time."""
+        """Return the names of the columns with one value per planned file, by which Spark may prune files at run time."""
         if "aggregation" in self._pushed.query:
             return []
         return constant_columns(self.request.plan, self._pushed.scan.metadata, self.request.projection)
 
     def _width(self) -> int:
-        """Return the bytes of a row that Spark estimates from its types."""
+        """Return the size of a row in bytes that Spark estimates from the types of the columns."""
         struct = self._pushed.spark._jsparkSession.parseDataType(self._schema)
         return int(struct.defaultSize()) + 8
 
 
 def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
-    """Convert columns to fields of a Spark struct."""
+    """Convert columns to fields of a Spark struct, without field ids."""
     return schema_to_struct(Schema(*fields), field_ids=False).fields
 
 
 def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
-    """Return the descriptions of metadata columns for Spark's connector interface.
+    """Describe metadata columns for Spark's connector interface: a dict for each column, with `name`, `dataType` (in Spark's JSON), `isNullable` and `comment`.
 
-    The descriptions have no metadata JSON, which Spark would parse for every reference to a table. By Spark's defaults, the columns that a row-level operation
-    requires, which identify rows, are preserved for updated rows.
+    The descriptions have no metadata JSON, which Spark would parse for every reference to a table. Without it, Spark preserves the values of metadata columns
+    for updated rows, as row-level operations need for the columns that identify rows.
     """
     return [
         {
@@ -481,7 +491,7 @@ def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
 
 
 def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """Return the statistics of a scan for Spark's optimizer.
+    """Return the statistics of a scan as a dict for `bridge/java`, which converts it to Spark's `Statistics`.
 
     Args:
         rows: The number of rows; None if unknown.
@@ -492,11 +502,11 @@ def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, A
 
 
 def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:
-    """Return the part of a scan's schema that Spark reads.
+    """Return the part of a scan's schema that Spark reads, with the metadata columns that it reads.
 
     Args:
         scan: The scan.
-        read_struct: The columns in Spark's order, without unneeded nested fields; metadata columns are recognized by name.
+        read_struct: The columns in Spark's order, without unneeded nested fields. A name that is no column of the table is that of a metadata column.
     """
     schema, partition = scan.schema(), table_partition_type(scan.metadata)
     metadata = {**METADATA_COLUMNS, PARTITION_NAME: partition_column(partition)}
@@ -509,7 +519,7 @@ def projection_of(scan: DataScan, read_struct: SparkStruct) -> Schema:
 
 
 def _read_type(kind: IcebergType, read_struct: DataType) -> IcebergType:
-    """Return the type without the nested fields that Spark does not read."""
+    """Return the type `kind` with only the nested fields that the Spark type `read_struct` has."""
     if isinstance(kind, StructType) and isinstance(read_struct, SparkStruct):
         return StructType(*_cut_fields(kind.fields, read_struct))
     if isinstance(kind, ListType) and isinstance(read_struct, ArrayType):
@@ -529,7 +539,7 @@ def _cut_fields(fields: Sequence[NestedField], read_struct: SparkStruct) -> list
 
 
 def constant_columns(plan: ScanPlan, metadata: TableMetadata, columns: Schema) -> list[str]:
-    """Return the names of the columns that have a single value in each planned file, because of its partition."""
+    """Return the names of the columns with a single value in each planned file: those with an identity partition field in every spec of the plan."""
     constant_ids: set[int] | None = None
     for part in plan.parts:
         fields = metadata.spec_by_id(part.spec_id).fields

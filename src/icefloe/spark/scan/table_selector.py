@@ -1,6 +1,6 @@
-"""`TableSelection`: the selected state of a table, or one of its metadata tables.
+"""`TableSelection`: a table with the state (snapshot, branch, tag or time) or the metadata table that a query selects.
 
-The name in SQL, a time travel clause or options of a read select it. If an existing table has a name that looks like a selector, the name means this table.
+The name in SQL, a time travel clause or options of a read select them. If a table exists whose name looks like a selector, the name means this table.
 """
 
 import re
@@ -25,9 +25,16 @@ SELECTING_OPTIONS = {"snapshot-id": "snapshot_id", "branch": "branch", "tag": "t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSelection:
-    """A table, and its state that is read or written; by default its current snapshot.
+    """A table and the state of it that is read or written; by default its current snapshot.
 
-    `metadata_table` is a name in `METADATA_TABLES`. If `appended_after`, the id of a snapshot, is set, only rows that were appended after it are read.
+    Attributes:
+        table: The table.
+        branch: The branch that is read or written.
+        tag: The tag that is read.
+        snapshot_id: The snapshot that is read.
+        as_of_ms: The time whose current snapshot is read, in milliseconds since 1970-01-01 UTC.
+        metadata_table: The metadata table that is read, a name in `METADATA_TABLES`; None for the rows of the table.
+        appended_after: The id of a snapshot; if set, only rows that were appended after it are read.
     """
 
     table: Table
@@ -40,21 +47,21 @@ class TableSelection:
 
     @property
     def is_past(self) -> bool:
-        """Return whether the selection is read-only: a tag, a snapshot or a time."""
+        """Whether the selection is read-only, because it is of a tag, a snapshot or a time."""
         return self.tag is not None or self.snapshot_id is not None or self.as_of_ms is not None
 
     @property
     def is_part(self) -> bool:
-        """Return whether the selection is not simply the table's current state."""
+        """Whether the selection is not the whole table in its current state, but of a branch, tag, snapshot, time or metadata table."""
         return self.is_past or self.branch is not None or self.metadata_table is not None
 
     @property
     def write_branch(self) -> str:
-        """Return the branch that a write commits to."""
+        """The branch that a write commits to; `main` if no branch is selected."""
         return self.branch or MAIN
 
     def scan(self) -> DataScan:
-        """Return a scan of the selection.
+        """Return a scan of the selected state.
 
         Raises:
             NoSuchSnapshotError: The snapshot, branch or tag does not exist.
@@ -67,13 +74,13 @@ class TableSelection:
         return scan if self.appended_after is None else scan.appended_after(self.appended_after)
 
     def text(self) -> str:
-        """Return a text that is different for each selection of a table."""
+        """Return a text that is different for each selection of the same table, for keys of caches."""
         # Names are quoted to distinguish a branch `None` from no branch, and a `/` in a name from the separator.
         return repr((self.branch, self.tag, self.snapshot_id, self.as_of_ms, self.metadata_table, self.appended_after))
 
 
 def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
-    """Resolve a name in SQL.
+    """Resolve the name of a table in SQL, with an optional selector (`branch_b`) and metadata table (`files`) at its end.
 
     Args:
         catalog: The catalog.
@@ -98,7 +105,7 @@ def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
 
 
 def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | None:
-    """Resolve a name whose last part is a selector or a metadata table; before a metadata table there may be a selector."""
+    """Resolve a name whose last part is a selector or a metadata table; return None if it is neither, or if no table has the rest of the name."""
     last = parts[-1]
     selector = _SELECTOR.fullmatch(last)
     is_metadata = last.lower() in METADATA_TABLES
@@ -126,7 +133,7 @@ def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | N
 
 
 def at_version(selected: TableSelection, version: str) -> TableSelection:
-    """Apply `VERSION AS OF` with the id of a snapshot, or the name of a branch or tag. If both are possible, the id takes precedence.
+    """Apply `VERSION AS OF` with the id of a snapshot, or the name of a branch or tag. If it may be an id or a name, it is an id.
 
     Raises:
         NoSuchSnapshotError: No snapshot, branch or tag matches.
@@ -171,12 +178,12 @@ def _check_bare(selected: TableSelection, clause: str) -> None:
 
 
 def with_options(selected: TableSelection, options: Mapping[str, str], *, takes_range: bool = False) -> TableSelection:
-    """Apply the options of a read: `snapshot-id`, `branch`, `tag`, `as-of-timestamp`, and a range of snapshots.
+    """Apply options of a read that select a state: `snapshot-id`, `branch`, `tag`, `as-of-timestamp`, or a range of snapshots.
 
     Args:
-        selected: The selection by the name and a time travel clause.
+        selected: The selection by the table's name and the time travel clause.
         options: The options of the read.
-        takes_range: Whether the caller itself applies the options that select a range.
+        takes_range: Whether the caller applies the options that select a range, so that this function ignores them.
 
     Raises:
         InvalidInputError: The options select several snapshots, or a snapshot although the name or clause already selects one; a value is not a number; or the
@@ -204,7 +211,7 @@ def with_options(selected: TableSelection, options: Mapping[str, str], *, takes_
 
 
 def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSelection:
-    """Return the selection of the rows that were appended after `start-snapshot-id` up to `end-snapshot-id`; unchanged without these options.
+    """Apply the options `start-snapshot-id` and `end-snapshot-id`: select the rows that were appended after the start, up to the end.
 
     Raises:
         InvalidInputError: The start is missing, the range is of times or of a metadata table, or a snapshot is selected too.

@@ -24,21 +24,30 @@ from icefloe.version import __version__
 LOG = logging.getLogger(__name__)
 _PROBED = "_icefloe_probed"  # attribute of the gateway: the probes that have run, or are running, in this JVM
 
-# A probe: it runs statements in a folder of its own, and yields the problems.
+# A probe: a function that runs statements on tables in an empty folder, and yields the problems that it finds.
 Probe = Callable[[Path], Iterator[Problem]]
 
 
 def probe_scans(spark: SparkSession) -> None:
-    """On an unproven version, read partitions, a renamed column and deleted rows once with Spark's own scan, and compare them with the known rows.
+    """On a version of Spark that is not proven, read a small table once, and compare the rows with the known rows.
+
+    The table has partitions, a renamed column and deleted rows, and is read by Spark's own scan. See `run_probe` for when it is not read.
 
     Raises:
-        EngineError: A row is missing or wrong, or the scan failed.
+        EngineError: A row is missing or wrong, the scan failed, or the version is too old.
     """
     run_probe(spark, "scans", _scan_problems)
 
 
 def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
-    """On an unproven version, run a probe once, unless it has passed before, in this process or another.
+    """On a version of Spark that is not proven, run a probe, unless it has run in this JVM or has passed in another process.
+
+    If executors may be on other machines, which do not see the probe's files, the probe is not run, and a warning is logged.
+
+    Args:
+        spark: A classic session.
+        what: What is probed, for messages and for the name of the file that records the success, for example `scans`.
+        probe: The probe.
 
     Raises:
         EngineError: The probe found a problem, or the version is too old.
@@ -72,7 +81,7 @@ def run_probe(spark: SparkSession, what: str, probe: Probe) -> None:
 
 
 def compare_rows(where: str, action: Callable[[], Sequence[Any]], expected: Sequence[tuple[Any, ...]] | None) -> Iterator[Problem]:
-    """Run an action, and yield the problem with its rows, if there is one. If `expected` is None, all rows are accepted."""
+    """Run an action, and yield a problem if it fails, or if its rows are not the expected rows. If `expected` is None, all rows are accepted."""
     try:
         rows = [tuple(row) for row in action()]
     except (IcefloeError, PySparkException, Py4JError, TypeError) as error:
@@ -83,7 +92,7 @@ def compare_rows(where: str, action: Callable[[], Sequence[Any]], expected: Sequ
 
 
 def probe_catalog(folder: Path) -> SqlCatalog:
-    """Return a new catalog in the folder, with a namespace `db`."""
+    """Create a SQLite catalog in a folder, with a namespace `db`, for a probe."""
     catalog = SqlCatalog("probe", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "warehouse"))
     catalog.create_namespace("db")
     return catalog

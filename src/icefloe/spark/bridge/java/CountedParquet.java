@@ -22,17 +22,18 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Spark's Parquet format with two more columns: the position of a row in its file, and whether the row is deleted by its position. Spark has a column of positions too, but makes an object of
- * each number; here they follow from the row groups that the reader opens. All else is Spark's.
+ * Spark's Parquet format with two additional columns: the position of a row in its file, and whether the row is deleted by its position. Spark has a column of positions too, but creates an object
+ * for each position; here the positions follow from the row groups that the reader opens. All else is as in SignedParquet.
  *
  * Executors receive these classes in a jar. Spec: Reserved Field IDs (_pos); Deletion Vectors.
  */
 public final class CountedParquet extends SignedParquet {
-  private final String position; // names of columns; this one is the name of Spark's own column of positions
+  private final String position; // the name of the column of positions, which is that of Spark's own
+  // The name of the column with whether a row is deleted.
   private final String deleted;
-  private final String number; // a constant of each file: its number in `positions`
-  private final DeletedPositions positions; // null where no row is deleted
-  private final boolean follows; // whether row groups can be followed; positions are from Spark's column where not
+  private final String number; // the name of the constant column with the number of a file in `positions`
+  private final DeletedPositions positions; // null if no row is deleted
+  private final boolean follows; // whether this Spark shows its row groups (RowGroups); if not, positions are read from Spark's column
 
   public CountedParquet(String table, String position, String deleted, String number, DeletedPositions positions, Boolean follows) {
     this(table, position, deleted, number, positions, follows, null);
@@ -79,18 +80,18 @@ public final class CountedParquet extends SignedParquet {
     ArrayList fields = new ArrayList();
     for (int i = 0; i < required.length(); i++) {
       if (i != positionPlace && i != deletedPlace) fields.add(required.apply(i));
-      // Spark's positions are in the place of the deleted rows, unless they have a place of their own.
+      // If the positions themselves are not read, Spark's column of positions replaces the column of deleted rows.
       else if (!isFollowed) fields.add(positionPlace < 0 ? new StructField(position, DataTypes.LongType, true, Metadata.empty()) : required.apply(i));
     }
     StructType read = new StructType((StructField[]) fields.toArray(new StructField[0]));
     Function1 spark = super.readerOf(session, data, partition, read, filters, options, hadoop);
-    // Spark sets this option where the reader returns batches.
+    // Spark sets this option if the reader is to return batches.
     Option batches = options.get("returning_batch");
     boolean returnsBatches = batches.isDefined() && "true".equals(batches.get());
     return new Reading(spark, positionPlace, deletedPlace, placeIn(partition, number), positions, isFollowed, isVectorised && (isFollowed || returnsBatches), returnsBatches);
   }
 
-  /** Compares the deleted positions and the ids, so that Spark finds cached data and equal parts of a plan only where the same rows and fields are read. */
+  /** Returns whether the same rows are deleted and the same field ids are read, so that Spark does not take a plan of other rows or fields for an equal one. */
   public boolean equals(Object other) {
     if (!super.equals(other)) return false;
     DeletedPositions others = ((CountedParquet) other).positions;

@@ -33,8 +33,8 @@ import scala.Option;
 import scala.collection.immutable.Map;
 
 /**
- * Spark's own scan of planned files, created in one call from Python: each call takes about a millisecond, and a statement has a scan for every table. One object serves all sessions of an
- * application.
+ * Creates Spark's own scans of planned files. Python creates a scan in one call, because each call takes about a millisecond, and a statement has a scan for every table. One object serves all
+ * sessions of an application.
  */
 public final class NativeScan {
   private static final TreeNodeTag KEPT_BYTES = new TreeNodeTag("icefloe.kept-bytes"); // Long
@@ -45,17 +45,17 @@ public final class NativeScan {
   }
 
   /**
-   * Returns the plan of a scan, or of columns of it.
+   * Returns the plan of a scan of files, or of some columns of the scan.
    *
-   * @param files the stream that PlannedFiles takes
+   * @param files the planned files, as the stream that PlannedFiles takes
    * @param constants the columns with one value per file, a struct in JSON
-   * @param data the columns to read, a struct in JSON; those with a field id are found by it
+   * @param data the columns to read, a struct in JSON; a column with a field id is found by the id
    * @param root the name in EXPLAIN
-   * @param size the bytes of all columns, by which Spark decides whether a join can broadcast them
-   * @param format the reader of the files; null for Spark's own of Parquet
-   * @param deleted the column of deleted rows, which are left out; null for all rows
-   * @param names the columns to select, as `projection` takes them; null for the scan itself
-   * @param nonNull columns that the query requires and that hold no null: Spark generates shorter code for the columns of a filter
+   * @param size the estimated bytes of all columns, by which Spark decides whether a join can broadcast the rows
+   * @param format the Parquet format that reads the files; null for Spark's own
+   * @param deleted the name of the boolean column that is true for deleted rows, which the plan leaves out; null to return all rows
+   * @param names the columns to select, as `projection` takes them; null for all columns of the scan
+   * @param nonNull the columns without nulls that the query filters by IS NOT NULL. The plan filters them too, so that Spark generates shorter code after the filter
    */
   public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names, List nonNull) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
@@ -75,13 +75,13 @@ public final class NativeScan {
     return names == null ? relation : projection(relation, names);
   }
 
-  /** Returns the plan of the rows of a scan that are not deleted; `deleted` is the name of its column that has them. A row without a value fails the query. */
+  /** Returns the plan that leaves out the deleted rows of a scan. `deleted` is the name of the boolean column that is true for deleted rows; a null in it fails the query. */
   static LogicalPlan liveRows(LogicalPlan relation, String deleted) {
     return new Filter(isLive((Expression) attributes(relation).get(deleted)), relation);
   }
 
   private static Expression isLive(Expression deleted) {
-    // The bare column would be used in filters on row groups, which find columns by name, and a file may have a column of this name.
+    // Spark would use the bare column in filters on row groups, which find columns by name, and a file may have a column with this name.
     return new Not(new AssertNotNull(deleted, PythonUtils.toSeq(new ArrayList())));
   }
 
@@ -95,7 +95,7 @@ public final class NativeScan {
     return attributes;
   }
 
-  /** Returns the plan that selects columns of a scan: JSON of a list with the name in the scan, the new name, and the metadata (JSON too) of each. Nothing in it is left to resolve or optimize. */
+  /** Returns a resolved and optimized plan that selects columns of a scan. `names` is a JSON list; each item is a list of the name in the scan, the new name, and the metadata (JSON as text). */
   private static LogicalPlan projection(LogicalPlan relation, String names) {
     HashMap attributes = attributes(relation);
     ArrayList columns = new ArrayList();
@@ -108,33 +108,33 @@ public final class NativeScan {
     return new Project(PythonUtils.toSeq(columns), relation);
   }
 
-  /** Returns the plan that selects columns of a scan, as `projection`. */
+  /** Returns the plan of `projection`, for Python. */
   public LogicalPlan columns(LogicalPlan relation, String names) {
     return projection(relation, names);
   }
 
-  /** Returns a reader of Parquet files of a table that adds the columns of positions and of deleted rows. `number` is the constant with the number of a file in `positions`, which is null where no row is deleted. */
+  /** Returns a Parquet format for a table that adds the columns of row positions and of deleted rows. `number` is the constant column with the number of a file in `positions`; `positions` is null if no row is deleted. */
   public FileFormat counting(String table, String position, String deleted, String number, DeletedPositions positions) {
     return new CountedParquet(table, position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
   }
 
-  /** Returns a reader of Parquet files of a table. */
+  /** Returns a Parquet format for a table that reads unsigned integers as the table's signed types. */
   public FileFormat signed(String table) {
     return new SignedParquet(table, null);
   }
 
-  /** Tags a plan that is the same for every statement that reads a state of a table alike, so that it may be kept; it takes so many bytes in memory. */
+  /** Tags a plan as cacheable: later statements that read the same state of a table in the same way may use it. `bytes` is its size in memory. */
   public void keep(LogicalPlan plan, Number bytes) {
     plan.setTagValue(KEPT_BYTES, Long.valueOf(bytes.longValue()));
   }
 
-  /** Returns the bytes of a plan that may be kept; null for any other plan. */
+  /** Returns the size in bytes of a plan that `keep` has tagged; null for any other plan. */
   static Long keptBytes(LogicalPlan plan) {
     Option bytes = plan.getTagValue(KEPT_BYTES);
     return bytes.isDefined() ? (Long) bytes.get() : null;
   }
 
-  /** Returns the schemes for which a session has no file system. */
+  /** Returns those of the schemes for which a session has no Hadoop file system. */
   public List withoutFileSystem(SparkSession session, List schemes) {
     Configuration configuration = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().newHadoopConf();
     ArrayList missing = new ArrayList();
@@ -142,7 +142,7 @@ public final class NativeScan {
       try {
         FileSystem.getFileSystemClass((String) schemes.get(i), configuration);
       } catch (Exception error) {
-        missing.add(schemes.get(i)); // none is configured, or its class is not there
+        missing.add(schemes.get(i)); // no file system is configured, or its class is missing
       } catch (LinkageError error) {
         missing.add(schemes.get(i));
       }
@@ -150,7 +150,7 @@ public final class NativeScan {
     return missing;
   }
 
-  /** Returns the rows that a Python function reads, as `PythonFiles.rows`. */
+  /** Returns the result of `PythonFiles.rows`, the rows that a Python function reads. */
   public Dataset readByPython(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes) {
     return PythonFiles.rows(session, name, function, kind, columns, splits, bytes);
   }

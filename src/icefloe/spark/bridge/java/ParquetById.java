@@ -8,9 +8,9 @@ import scala.Function1;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
-/** Spark's Parquet format, whose reader finds the fields inside of columns by ids that the plan's types do not have. Executors need not have this class: the function that reads files is Spark's. */
+/** Spark's Parquet format that finds nested fields by ids, although the plan's types do not have these ids. Executors need not have this class, because the function that reads files is Spark's. */
 public final class ParquetById extends ParquetFileFormat {
-  private final StructType columns; // all that a plan may read, with the ids
+  private final StructType columns; // all columns that a plan may read, with the ids of nested fields
 
   public ParquetById(StructType columns) {
     this.columns = columns;
@@ -22,7 +22,7 @@ public final class ParquetById extends ParquetFileFormat {
     return new ParquetFileFormat().buildReaderWithPartitionValues(session, data, partition, read, filters, options, hadoop);
   }
 
-  /** Compares the ids, so that Spark finds cached data and equal parts of a plan only where the same fields are read. */
+  /** Returns whether the same field ids are read, so that Spark does not take a plan of other fields for an equal one. */
   public boolean equals(Object other) {
     return other instanceof ParquetById && columns.equals(((ParquetById) other).columns);
   }

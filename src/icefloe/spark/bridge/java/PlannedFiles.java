@@ -32,13 +32,13 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Exactly the data files that were planned, each with a row of constants. No folder is listed, and nothing is decided here.
+ * Spark's file index over exactly the data files that were planned, each with a row of constants. No folder is listed; Python has planned the files.
  *
- * The files arrive as one Arrow stream, deflated: `path` (string), `size` (long, bytes), then one column per constant. Spark reads the constants as partition columns: it removes
- * filters on them from the query and relies on `listFiles` to apply them. The source form, raw types and no lambdas, is the one that Janino compiles.
+ * The files arrive as one Arrow stream, deflated: `path` (string), `size` (long, bytes), then one column for each constant. Spark treats the constants as partition columns: it removes
+ * filters on them from the query, and relies on `listFiles` to apply these filters. The sources use raw types and no lambdas, because Janino compiles them.
  */
 public final class PlannedFiles implements FileIndex {
-  private static final long BLOCK_SIZE = 134217728L; // bytes; only a number for the file status, splits follow spark.sql.files.maxPartitionBytes
+  private static final long BLOCK_SIZE = 134217728L; // bytes; only a FileStatus needs it, the sizes of splits follow spark.sql.files.maxPartitionBytes
 
   private final ArrayList directories = new ArrayList();
   private final StructType constants;
@@ -75,7 +75,7 @@ public final class PlannedFiles implements FileIndex {
     for (int i = 0; i < columns.length; i++) columns[i] = new ArrowColumnVector(batch.getVector(i + 2));
     ColumnarBatch rows = new ColumnarBatch(columns, batch.getRowCount());
     for (int i = 0; i < batch.getRowCount(); i++) {
-      // Path takes literal text: nothing in it is decoded, such as `%`, `#` and spaces.
+      // Path takes the text literally: it does not decode `%`, `#` or spaces.
       Path path = new Path(new String(paths.get(i), java.nio.charset.StandardCharsets.UTF_8));
       FileStatus status = new FileStatus(sizes.get(i), false, 1, BLOCK_SIZE, 0L, path);
       ArrayList files = new ArrayList(1);
@@ -103,7 +103,7 @@ public final class PlannedFiles implements FileIndex {
     return matches;
   }
 
-  /** Replaces each column reference by the index of the constant of that name, as Spark's own file indexes do. */
+  /** Replaces each column reference by the index of the constant with its name, as Spark's own file indexes do. */
   private static final class Binding extends AbstractFunction1 {
     private final StructType constants;
 
@@ -149,7 +149,7 @@ public final class PlannedFiles implements FileIndex {
     return scala.Option.empty();
   }
 
-  /** Compares files and constants, so that Spark finds cached data and equal parts of a plan. */
+  /** Returns whether the files, their constants and the table's name are equal, so that Spark finds cached data and equal parts of a plan. */
   public boolean equals(Object other) {
     return other instanceof PlannedFiles && Arrays.equals(digest, ((PlannedFiles) other).digest);
   }

@@ -24,26 +24,26 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Spark's Parquet format, which reads unsigned integers too where every value fits the signed type of the table, and fails where one does not. Writers that keep the types of their frames store
- * unsigned numbers in columns of `int` and `long`, and no metadata of the table shows it; the reader sees it in the footer, which it opens anyway. All else is Spark's.
+ * Spark's Parquet format that also reads unsigned integers, if every value fits the signed type of the table; a value that does not fit fails the query. Some writers store unsigned numbers in
+ * columns of type `int` and `long`, and no metadata of the table shows this. The footer shows it, which the reader opens anyway. All else is as in Spark's format.
  *
  * Executors receive these classes in a jar. Spec: Parquet (Appendix A).
  */
 public class SignedParquet extends ParquetFileFormat {
   final String table; // its name, for errors
-  private final transient StructType columns; // all that a plan may read, with the ids of fields inside, which the plan's types do not have; null where there are none
+  private final transient StructType columns; // all columns that a plan may read, with the ids of nested fields, which the plan's types do not have; null if no nested field has an id
 
   SignedParquet(String table, StructType columns) {
     this.table = table;
     this.columns = columns;
   }
 
-  /** Returns this format for columns whose fields inside have ids. */
+  /** Returns this format for columns whose nested fields have ids. */
   SignedParquet of(StructType columns) {
     return new SignedParquet(table, columns);
   }
 
-  /** Returns Spark's reader; a subclass adds columns of its own. Takes the arguments of `buildReaderWithPartitionValues`. */
+  /** Returns Spark's function that reads a file. A subclass overrides it to add columns. The arguments are those of `buildReaderWithPartitionValues`. */
   protected Function1 readerOf(SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
     return super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, hadoop);
   }
@@ -57,7 +57,7 @@ public class SignedParquet extends ParquetFileFormat {
     return new Reading(reader, required, isVectorised ? null : new SerializableConfiguration(hadoop), table);
   }
 
-  /** Compares the ids, so that Spark finds cached data and equal parts of a plan only where the same fields are read. */
+  /** Returns whether the same field ids are read, so that Spark does not take a plan of other fields for an equal one. */
   public boolean equals(Object other) {
     return other instanceof SignedParquet && other.getClass() == getClass() && Objects.equals(columns, ((SignedParquet) other).columns);
   }
@@ -66,7 +66,7 @@ public class SignedParquet extends ParquetFileFormat {
     return getClass().hashCode();
   }
 
-  /** Settings in which the class that chooses the columns of a file is Icefloe's, where Spark sets its own. */
+  /** Hadoop settings in which Parquet's read support class is always SignedReadSupport, also if Spark sets its own class. */
   private static final class WithReadSupport extends Configuration {
     WithReadSupport(Configuration settings) {
       super(settings);
@@ -80,7 +80,7 @@ public class SignedParquet extends ParquetFileFormat {
   private static final class Reading extends AbstractFunction1 implements Serializable {
     private final Function1 reader;
     private final StructType required;
-    private final SerializableConfiguration settings; // null where the vectorised reader is used; the other one has no `SignedReadSupport`
+    private final SerializableConfiguration settings; // null with the vectorised reader. The row reader does not use `SignedReadSupport`, so that the footer is read here
     private final String table;
 
     Reading(Function1 reader, StructType required, SerializableConfiguration settings, String table) {
