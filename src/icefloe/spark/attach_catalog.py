@@ -77,7 +77,7 @@ def attach(
 
 
 def _configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
-    """Return the properties of each catalog in the settings that is not attached yet, by name."""
+    """Return the Icefloe catalogs in the session's settings that are not attached yet: the properties of each, by the catalog's name."""
     settings: dict[str, str] = {}
     entries = spark._jsparkSession.sessionState().conf().getAllConfs().iterator()
     while entries.hasNext():
@@ -98,7 +98,7 @@ def _configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
 
 
 def names_of_icefloe(spark: SparkSession) -> tuple[str, ...]:
-    """Return the values of the setting that select Icefloe: its own name, and the classes of Java's Iceberg if the JAR is not in the session."""
+    """Return the values of `spark.sql.catalog.<name>` that select Icefloe: its own names, and the classes of Java's Iceberg if the session lacks its JAR."""
     loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]  # a classic session has a JVM
     try:
         loader.loadClass(JAVA_CLASSES[0])
@@ -114,7 +114,7 @@ def _attach(spark: SparkSession, name: str, catalog: Catalog) -> Catalog:
 
 
 def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
-    """Add the connector object of a catalog to a session's SQL. Raises the errors of `attach`."""
+    """Make a catalog available under a name in a session's SQL, and prepare the session for it. Raises the errors of `attach`."""
     if not name.isidentifier():
         raise InvalidInputError(f"{name!r} cannot be the name of a catalog in SQL", next_step="use letters, digits and underscores")
     present = spark.conf.get(PREFIX + name, None)
@@ -149,7 +149,10 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
 
 @contextmanager
 def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
-    """Use Spark's own session catalog within the block if a setting selects Icefloe's, because the class is not loaded yet and no statement would run."""
+    """Return a context in which Spark's own session catalog is used, although a setting selects Icefloe's.
+
+    Icefloe's class is not loaded yet, so that no statement could run with it. Without such a setting, nothing changes.
+    """
     setting = PREFIX + SESSION_CATALOG
     configured = spark.conf.get(setting, None)
     if configured not in (CATALOG_NAMES[0], JAVA_SESSION_CATALOG):
@@ -163,7 +166,7 @@ def _loadable_session_catalog(spark: SparkSession) -> Iterator[None]:
 
 
 def _reload_session_catalog(spark: SparkSession) -> None:
-    """Make Spark load its session catalog again, which it does only once by itself. Raises `EngineError` if this Spark stores it in a different field."""
+    """Make Spark load its session catalog again, because it loads it only once by itself. Raises `EngineError` if this version of Spark does not allow it."""
     try:
         static_method(spark, "SparkSessionCatalog", "install", spark._jsparkSession.sessionState().catalogManager())
     except Py4JError as error:

@@ -48,7 +48,7 @@ class NewSessions(PythonCallback):
         ]
 
     def _drop_ended(self) -> None:
-        """Drop the catalogs of sessions that clients have closed or the server has ended, to release their memory."""
+        """Drop the attached catalogs of sessions that clients have closed or that the server has ended, to release their memory."""
         try:
             service = getattr(class_behind(gateway_of(self._spark), "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
             entries = service.sessionManager().listActiveSessions().iterator()

@@ -30,9 +30,10 @@ def session(
 ) -> SparkSession:
     """Return the active Spark session with these settings applied, or start one: `session(master="local[2]", catalogs={"lake": catalog})`.
 
-    A new session finds Java automatically. By default it is quiet (only errors, no console progress, no web UI) and uses UTC; settings override these defaults.
-    Java's module `jdk.incubator.vector`, which prints a warning, is loaded only if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. If
-    a session is running already, settings that Spark reads only at its start are not changed, and a warning is logged.
+    A new session finds Java automatically. By default it is quiet (only errors, no console progress, no web UI), uses UTC, and its driver gets a quarter of the
+    machine's memory, between 1 GB and 8 GB, if the master is local; settings override these defaults. Java's module `jdk.incubator.vector`, which prints a
+    warning, is loaded only if `spark.driver.extraJavaOptions` has `--add-modules=jdk.incubator.vector`. If a session is running already, settings that Spark
+    reads only at its start are not changed, and a warning is logged.
 
     Args:
         conf: Settings by name.
@@ -68,5 +69,5 @@ def session(
 
 
 def has_catalogs(settings: Mapping[str, object]) -> bool:
-    """Return True if the settings may contain a catalog for `attach`."""
+    """Return whether one of the settings may configure a catalog that `attach` attaches."""
     return any(name.startswith(PREFIX) and "." not in name.removeprefix(PREFIX) and value in NAMED for name, value in settings.items())

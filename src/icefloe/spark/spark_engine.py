@@ -34,12 +34,12 @@ from icefloe.spec.schema.schema import Schema
 
 
 class SparkEngine:
-    """The engine whose rows are Spark DataFrames, and whose work is done by Spark's tasks."""
+    """The engine that reads and writes Spark DataFrames, and runs its work in Spark's tasks. See the protocol `Engine`."""
 
     name = "spark"
 
     def environment(self) -> Mapping[str, str]:
-        """Return name, version and application id for snapshot summaries. Without a running session, it is PySpark's version and no id."""
+        """Return the entries for snapshot summaries: the engine's name, Spark's version and the application id. Without a running session there is no id."""
         running = active_session()
         if running is None:
             return {"engine-name": "spark", "engine-version": pyspark.__version__}
@@ -52,7 +52,7 @@ class SparkEngine:
         return None if value is None else str(value)
 
     def accepts(self, rows: object) -> bool:
-        """Return True for a Spark DataFrame, also of Spark Connect, and for files that Spark's tasks have already written."""
+        """Return whether the rows are for this engine: a Spark DataFrame, also of Spark Connect, with or without write options; or files that Spark wrote."""
         return isinstance(rows, DataFrame | RowsInForm | WrittenFiles)
 
     def write(self, rows: Any, target: WriteTarget) -> list[DataFile]:
@@ -70,13 +70,13 @@ class SparkEngine:
         return write_rows(rows, target) if has_jvm(rows.sparkSession) else write_connect_rows(rows, target)
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows of an upsert. See `Engine.upsert`. For Spark Connect, this process joins the rows. Raises as `spark_source` and `connect_source`."""
+        """Return the checked source of an upsert; see `Engine.upsert`. Rows of Spark Connect are joined in this process. Raises as `spark_source`."""
         if not has_jvm(rows.sparkSession):
             return connect_source(rows, schema, key_ids, updates=updates)
         return spark_source(rows, schema, key_ids, updates=updates, join=_join)
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
-        """Run a SQL statement. See `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` for Connect and locations in memory."""
+        """Run a SQL statement on a table; see `Engine.run_statement`. Raises as `Table.update`, and `UnsupportedFeatureError` if the source is of Connect."""
         if statement.source is not None:
             _check_classic(statement.source)
         return run_statement(table, statement)
@@ -92,7 +92,7 @@ class SparkEngine:
         target: WriteTarget | None = None,
         combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Yield the results of a function for items, computed by the tasks of a Spark job; for a client of Spark Connect by this process.
+        """Apply a function to items in Spark's tasks, and yield the results; see `Engine.map`. A client of Connect applies it itself.
 
         Raises:
             UnsupportedFeatureError: The files that the function writes are in memory.
@@ -106,7 +106,10 @@ class SparkEngine:
         return iter(write_in_tasks(session(), description, function, items, target))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
-        """Find orphan files by Spark's tasks. If only this process can list the files, it searches: for Spark Connect, memory, or a cluster's local files."""
+        """Find orphan files by Spark's tasks; see `Engine.orphans`.
+
+        This process searches if Spark's tasks cannot: for a client of Spark Connect, a list of files, memory, or local files if Spark runs on a cluster.
+        """
         if request.view is not None and not has_jvm(request.view.sparkSession):
             return IN_PROCESS.orphans(replace(request, view=None, files=files_of_view(request)))
         if _is_client() or request.files is not None or scheme_of(request.folder) == "memory" or not _sees_files(session(), request.folder):
@@ -119,7 +122,7 @@ class SparkEngine:
 
 
 def _join(request: UpsertRequest) -> UpsertedRows:
-    """Join the rows of an upsert. Raises the errors of `upsert_rows`, and `UnsupportedFeatureError` for locations in memory."""
+    """Run an upsert by `upsert_rows`. Raises its errors, and `UnsupportedFeatureError` for a table in memory."""
     _check_reachable(request.target.table_name, request.target.data_location)
     return upsert_rows(request)
 
@@ -142,7 +145,7 @@ def _check_classic(rows: Any) -> None:
 
 
 def _check_reachable(table_name: str, location: str) -> None:
-    """Refuse a location in memory, because files in the memory of a task are lost when the task ends."""
+    """Raise `UnsupportedFeatureError` for a location in memory, because files in the memory of a task are lost when the task ends."""
     if scheme_of(location) == "memory":
         raise UnsupportedFeatureError(
             f"Spark's tasks cannot reach {location}", table=table_name, next_step="keep the table in files, or write it from Arrow"

@@ -1,4 +1,4 @@
-"""SQL statements that must return correct rows on an unproven version of Spark before a catalog is attached."""
+"""The version probe of SQL: statements that must return correct rows on a version of Spark that is not proven, before a catalog is attached."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,7 +36,7 @@ STATEMENTS: tuple[tuple[str, list[tuple[Any, ...]] | None], ...] = (
 
 
 def try_statements(spark: SparkSession, attach: Callable[[SparkSession, str, Catalog], object]) -> None:
-    """On an unproven version, run the statements once in a new session, and compare their rows.
+    """On a version of Spark that is not proven, run the statements once in a new session, and compare their rows with the correct ones.
 
     Args:
         spark: A classic session.

@@ -1,4 +1,4 @@
-"""SQL statements behind a table's Python methods: each runs in Spark SQL while the table is temporarily attached as a catalog."""
+"""SQL statements that Python methods of a table run, such as `Table.update`. While one runs in Spark SQL, the table is in a temporary catalog."""
 
 import logging
 import uuid
@@ -29,7 +29,7 @@ _RUNNING: dict[str, SparkTable] = {}
 
 
 class _Running(SparkCatalog):
-    """A catalog of the tables whose statements are running."""
+    """The catalog that contains the tables whose statements are running."""
 
     @connector_method
     def load_table(self, request: TableToLoad) -> SparkTable:
@@ -44,7 +44,10 @@ class _Running(SparkCatalog):
 
 
 class _Target(SparkTable):
-    """The table of a running statement. Spark caches its rows under the names that the table has in the session's attached catalogs."""
+    """The table of a running statement.
+
+    Its rows may be cached in Spark under the names that the table has in the session's attached catalogs, so that `recache` uses these names.
+    """
 
     def recache(self) -> None:
         handle, branch = self._selected.table.handle, self._selected.branch
@@ -54,7 +57,7 @@ class _Target(SparkTable):
 
 
 def run_statement(table: Table, statement: Statement) -> WriteResult:
-    """Run a statement, which commits, and refresh the table object. Raises the errors of `Table.update`."""
+    """Run and commit a SQL statement on a table, refresh the table object, and return the result. Raises the errors of `Table.update`."""
     # The session of the source is used, because another session may be active, which does not have the source's view.
     spark = session() if statement.source is None else statement.source.sparkSession
     name = f"t_{uuid.uuid4().hex}"

@@ -1,8 +1,9 @@
-"""`PythonCallback` and `ConnectorObject`: Python objects with marked methods that Java calls. All messages of these calls are checked here.
+"""`PythonCallback` and `ConnectorObject`: Python objects that Java calls. Java may call only methods with the decorator `connector_method`.
 
-A call consists of the name of a method and its arguments; `messages.py` has the types of the arguments. The result is JSON, an object of Spark, or the
+A call consists of the name of a method and its arguments, which are checked here; `messages.py` has their types. The result is JSON, an object of Spark, or the
 description of a connector object. Exceptions are not raised across Py4J, because they would lose their class: `spark_errors.py` converts an error to an
-exception of Spark or to a text. The Java side is `bridge/java/PythonBridge.java` and, for Spark's connector interfaces, `bridge/java/PythonProxy.java`.
+exception of Spark, or to a text from which Java creates an exception. The Java side is `bridge/java/PythonBridge.java` and, for Spark's connector interfaces,
+`bridge/java/PythonProxy.java`.
 
 Only a few callbacks are registered with Py4J (catalogs, the parser). Java addresses the connector objects that they return by numbers, which are sent together
 with the method name: for registered objects Py4J would need one more call to describe each object, and another to release it.
@@ -43,29 +44,29 @@ THIS = "this"
 
 
 class MessageError(EngineError):
-    """A message from the JVM that does not fit the parameters of its method."""
+    """Raised for a message from the JVM whose method or object does not exist, or whose arguments do not fit the parameters of the method."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorMethod:
-    """A method that Java may call, with the names and types of its parameters."""
+    """The description of a method that Java may call: its name, and the names and types of its parameters. It checks the arguments of calls."""
 
     name: str
     parameters: Mapping[str, Any]
 
     @classmethod
     def of(cls, name: str, function: Callable[..., Any]) -> "ConnectorMethod":
-        """Return the description of a method, given its name and its function, whose first parameter is the object."""
+        """Describe a method, given its name and its function. The first parameter of the function, the object, is left out."""
         hints = get_type_hints(function)
         _, *parameters = signature(function).parameters.values()
         return cls(name, {parameter.name: hints.get(parameter.name, Parameter.empty) for parameter in parameters})
 
     def arguments(self, receiver: str, message: Any) -> list[Any]:
-        """Check the arguments in a message, and return them.
+        """Decode and check the arguments in a message, and return them in the order of the parameters.
 
         Args:
             receiver: The name of the class that has the method, for errors.
-            message: JSON text of a single argument, of a list of all arguments, or of null without arguments; or a list of JSON texts and Java objects.
+            message: JSON text of a single argument, of a list of all arguments, or of null if there are no arguments; or a list of JSON texts and Java objects.
 
         Raises:
             MessageError: The text is not JSON, the number of arguments is wrong, or an argument does not have the type of its parameter.
@@ -109,7 +110,7 @@ class ConnectorMethod:
 
 
 def connector_method(method: F) -> F:
-    """Decorate a method that Java may call by its name. Its parameters are annotated with the types of `messages.py`."""
+    """Mark a method of a `PythonCallback` as one that Java may call; a decorator. The parameters must be annotated with types of `messages.py`."""
     setattr(method, _MARK, True)
     return method
 
@@ -143,35 +144,34 @@ class ReturnedObjects:
 
 
 class PythonCallback:
-    """A Python object that Java calls through one function with two arguments: the name of a marked method, and its arguments."""
+    """Base class of Python objects that Java calls: `apply` gets the name of a method with the decorator `connector_method`, and its arguments."""
 
-    last_error: BaseException | None = None  # the error of the last failed call, of this object or of an object that it has returned
-    owner: "PythonCallback | None" = None  # the object that also keeps this object's errors
+    last_error: BaseException | None = None  # the error of the last failed call of this object, or of an object that it owns
+    owner: "PythonCallback | None" = None  # the object whose `last_error` is also set if a call of this object fails
 
     @property
     def returned(self) -> ReturnedObjects:
-        """The connector objects that were returned to Java by this callback, or by objects that it returned."""
+        """The connector objects that methods of this object returned to Java, or methods of objects that it returned."""
         # Two threads may make the first call. `setdefault` is atomic, while `cached_property` is not since Python 3.12: with two registries, two objects could
         # have one number.
         objects: ReturnedObjects | None = self.__dict__.get("_returned")
         return self.__dict__.setdefault("_returned", ReturnedObjects()) if objects is None else objects
 
     def apply(self, method: str, message: Any) -> Any:
-        """Call a marked method.
+        """Call a method with the decorator `connector_method`.
 
         Args:
             method: The name of the method. For an object that this callback has returned, a space and the object's number follow. The numbers of objects that
                 Java has released may be appended: `build_scan 17 12,15`.
-            message: The arguments of the method in the form of `ConnectorMethod.arguments`.
+            message: The arguments of the method, as `ConnectorMethod.arguments` takes them.
 
         Returns:
             A Java object unchanged, any other result as JSON text. For a connector object: `@`, its number, a space, and its description as JSON, unless Java
                 has the description already; for a tuple of objects, one line for each. For an error: Spark's exception, or the text from `refusal`.
         """
         reply = self._reply(method, message)
-        # Py4J sends the id of a Java object, and the JVM drops an object that Python has released. So the reply must stay alive until the JVM has read it,
-        # which
-        # is certain at the next call of this thread.
+        # Py4J sends the id of a Java object, and the JVM drops an object that Python has released. So the reply must stay alive until the JVM has read it. At
+        # the next call of this thread the JVM has certainly read it.
         _REPLIES.last = reply if isinstance(reply, JavaObject) else None
         return reply
 
@@ -196,7 +196,7 @@ class PythonCallback:
             return refusal(error) if exception is None else exception
 
     def _object_at(self, address: str) -> "tuple[str, PythonCallback]":
-        """Parse an address to the name of the method and its object, after releasing the listed objects. Raises `MessageError`."""
+        """Parse the first argument of `apply`: release the listed objects, and return the method's name and the object to call. Raises `MessageError`."""
         method_name, *rest = address.split(" ")
         if not rest:
             return method_name, self
@@ -208,7 +208,7 @@ class PythonCallback:
         return method_name, self if int(matched["number"]) == 0 else self.returned.get(int(matched["number"]))
 
     def _as_text(self, result: Any) -> Any:
-        """Return a result as JSON, unless it is a Java object. Connector objects are kept, and returned as lines with their numbers and descriptions."""
+        """Convert the result of a method to the result of `apply`; connector objects are added to `returned`."""
         if isinstance(result, JavaObject):
             return result
         if isinstance(result, tuple):
@@ -224,13 +224,13 @@ class PythonCallback:
             self.owner._keep_error(error)
 
     class Java:
-        """The Java interfaces of the object, in the form that Py4J requires."""
+        """The Java interfaces of the object, declared as Py4J requires."""
 
         implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
 
 
 class ConnectorObject(PythonCallback):
-    """A Python object behind a Java object, which has the `interfaces` and passes calls to the marked methods.
+    """Base class of Python objects that implement interfaces of Spark. The JVM has a proxy of each, with the `interfaces`, which calls the Python methods.
 
     A method has the name of Spark's method in Python's spelling, and the same number of parameters: `push_predicates` for `pushPredicates`. The Java side,
     `bridge/java/PythonProxy.java`, converts the result to the return type of Spark's method: schemas are JSON, columns are names, and a number is the index of
@@ -243,15 +243,15 @@ class ConnectorObject(PythonCallback):
     is_known = False  # whether Java already has the description
 
     def identity(self) -> str | None:
-        """Return a text that is equal for equal objects; None if an object is only equal to itself."""
+        """Return a text by which Java compares objects: objects with the same text are equal. With None, the object is only equal to itself."""
         return None
 
     def state(self) -> str | None:
-        """Return a text that determines the description and all replies to queries of scans, so that Java can cache them; None if they must not be cached."""
+        """Return a text that changes with the description and the scans of the object, so that Java can cache these for it; None if they must not be cached."""
         return None
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the results of methods that never change, by the name of Spark's method. Spark may call such a method dozens of times."""
+        """Return results of Spark's methods that never change, by method name. So Java needs no call for methods that Spark calls dozens of times."""
         return {}
 
     def describe(self) -> ObjectDescription:
@@ -268,14 +268,14 @@ class ConnectorObject(PythonCallback):
 
 @cache
 def connector_methods(kind: Any) -> Mapping[str, ConnectorMethod]:
-    """Return the methods of a class that Java may call, by their names."""
+    """Return the descriptions of the methods of a class that have the decorator `connector_method`, by name."""
     marked = (name for name in dir(kind) if getattr(getattr(kind, name), _MARK, False))
     return {name: ConnectorMethod.of(name, getattr(kind, name)) for name in marked}
 
 
 @cache
 def java_signatures(kind: Any) -> Mapping[str, str]:
-    """Return the names of a class's methods by the name and the number of parameters of the Java method, such as `pushPredicates/1`."""
+    """Return the names of the methods of a class that Java may call, by the Java method's name and number of parameters, such as `pushPredicates/1`."""
     return {
         re.sub("_(.)", lambda match: match[1].upper(), name) + f"/{len(method.parameters)}": name
         for name, method in connector_methods(kind).items()

@@ -54,7 +54,7 @@ def start_callbacks(gateway: Any) -> None:
 
 
 def _separate(server: Any) -> None:
-    """Give each open connection a separate pool with the current objects: these connections are not authenticated, so they must not reach later objects."""
+    """Give each open connection its own copy of the pool of objects. These connections are not authenticated, so they must not reach later objects."""
     pool = PythonProxyPool()
     with server.pool.lock:
         pool.dict.update(server.pool.dict)

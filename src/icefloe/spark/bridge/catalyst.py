@@ -1,4 +1,4 @@
-"""Catalyst expressions that Spark's public functions cannot build: calls of Java methods, literals of Java objects, conversions between internal forms.
+"""Catalyst expressions that Spark's public functions cannot build: calls of Java methods, literals of Java objects, conversions of internal values.
 
 Every function builds its expression through Py4J on the driver, at about 0.05 ms a call. Executors have every class that is called: classes of the JDK, of
 Spark, and of libraries that Spark contains. Nodes of logical plans are in `catalyst_plan.py`.
@@ -18,44 +18,44 @@ _EXPRESSION_UTILS = "org.apache.spark.sql.classic.ExpressionUtils"
 
 
 def expression_of(spark: SparkSession, column: Column) -> Any:
-    """Return the expression of a column."""
+    """Return the Catalyst expression (a Java object) of a column."""
     return java_class(spark, _EXPRESSION_UTILS).expression(column._jc)
 
 
 def column_of(spark: SparkSession, expression: Any) -> Column:
-    """Return the column of an expression."""
+    """Return a column for a Catalyst expression."""
     return ClassicColumn(java_class(spark, _EXPRESSION_UTILS).column(expression))
 
 
 def data_type(spark: SparkSession, ddl: str) -> Any:
-    """Return Spark's type for a DDL text, such as `decimal(9,2)`."""
+    """Return the Java object of a Spark type from its DDL text, such as `decimal(9,2)`."""
     return java_class(spark, f"{_TYPES}.DataType").fromDDL(ddl)
 
 
 def object_type(spark: SparkSession, class_name: str) -> Any:
-    """Return the type of Java objects of a class. The class name has the form of `Class.forName`: `[J` is an array of longs."""
+    """Return Catalyst's type for Java objects of a class. The name of the class is as for `Class.forName`: `[J` is an array of longs."""
     return java_class(spark, f"{_TYPES}.ObjectType")(_class_of(spark, class_name))
 
 
 def literal(spark: SparkSession, value: Any, kind: Any) -> Any:
-    """Return a literal with a value of one of Spark's types."""
+    """Return a literal expression of a value that Spark stores as such for the type `kind`."""
     return java_class(spark, f"{_EXPRESSIONS}.Literal")(value, kind)
 
 
 def object_literal(spark: SparkSession, java_object: Any, class_name: str) -> Any:
-    """Return a literal with a Java object, which is sent to the tasks with the query."""
+    """Return a literal expression of a Java object, which Spark sends to the tasks with the query."""
     return literal(spark, java_object, object_type(spark, class_name))
 
 
 def array_element(spark: SparkSession, java_array: Any, class_name: str, index: Column) -> Any:
-    """Return the expression of the object at an index (int) of a Java array; `class_name` is the class of its elements."""
+    """Return an expression of the element of a Java array at an index (an int column); `class_name` is the class of the elements."""
     array = object_literal(spark, java_array, f"[{class_name}" if class_name.startswith("[") else f"[L{class_name};")
     element = object_type(spark, class_name)
     return static_invoke(spark, "org.apache.commons.lang3.ArrayUtils", "get", element, [array, expression_of(spark, index)])
 
 
 def invoke(spark: SparkSession, target: Any, method: str, result: Any, arguments: Sequence[Any] = ()) -> Any:
-    """Return an expression that calls a method of an object, which another expression returns.
+    """Return an expression that calls a method of the object that the expression `target` returns.
 
     The result is null if the object or an argument is null. The method must be deterministic.
 
@@ -73,9 +73,9 @@ def invoke(spark: SparkSession, target: Any, method: str, result: Any, arguments
 def static_invoke(
     spark: SparkSession, class_name: str, method: str, result: Any, arguments: Sequence[Any], *, returns_null: bool = True
 ) -> Any:
-    """Return an expression that calls a static method.
+    """Return an expression that calls a static method of a class; `result` is the result's type in Spark, `arguments` are expressions.
 
-    The result is null if an argument is null. With `returns_null`, the method may also return null itself. The method must be deterministic.
+    The result is null if an argument is null. If `returns_null` is False, the method itself must never return null. The method must be deterministic.
     """
     invoke_class = java_class(spark, f"{_EXPRESSIONS}.objects.StaticInvoke")
     no_function = scala_object(spark, "scala.None")
@@ -86,24 +86,24 @@ def static_invoke(
 
 
 def murmur3_hash(spark: SparkSession, column: Column) -> Any:
-    """Return Spark's Murmur3 hash (int) with seed 0. For a long it is the bucket hash of the specification; for bytes it is a different hash."""
+    """Return an expression of Spark's Murmur3 hash (int) with seed 0. For longs it is the hash for buckets in the specification; for bytes it is not."""
     return java_class(spark, f"{_EXPRESSIONS}.Murmur3Hash")(sequence(spark, [expression_of(spark, column)]), 0)
 
 
 def micros_of(spark: SparkSession, timestamp: Column, *, has_zone: bool) -> Column:
-    """Return the microseconds (long) of a timestamp in Spark's internal form."""
+    """Return Spark's internal value of a timestamp as a column: the microseconds since 1970-01-01 (long)."""
     conversion = java_class(spark, f"{_EXPRESSIONS}.PreciseTimestampConversion")
     source = data_type(spark, "timestamp" if has_zone else "timestamp_ntz")
     return column_of(spark, conversion(expression_of(spark, timestamp), source, data_type(spark, "bigint")))
 
 
 def unscaled_value(spark: SparkSession, decimal: Column) -> Column:
-    """Return the unscaled value (long) of decimals with at most 18 digits, which is Spark's internal form of them."""
+    """Return a column with the unscaled values (long) of decimals with at most 18 digits, as which Spark stores such decimals internally."""
     return column_of(spark, java_class(spark, f"{_EXPRESSIONS}.UnscaledValue")(expression_of(spark, decimal)))
 
 
 def check_overflow(spark: SparkSession, decimal: Any, kind: Any) -> Any:
-    """Return an expression that raises Spark's error if a decimal does not fit a decimal type."""
+    """Return an expression of a decimal as the decimal type `kind`. If a value does not fit, the query fails with Spark's error."""
     return java_class(spark, f"{_EXPRESSIONS}.CheckOverflow")(decimal, kind, False)
 
 

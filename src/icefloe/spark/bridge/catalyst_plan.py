@@ -15,7 +15,7 @@ CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def node(spark: SparkSession, path: str, *parts: Any) -> Any:
-    """Create a plan node or expression of a Catalyst class, such as `plans.logical.Filter`."""
+    """Create a plan node or expression of a Catalyst class, such as `plans.logical.Filter`, from the arguments of its constructor."""
     return java_class(spark, f"{CATALYST}.{path}")(*parts)
 
 
@@ -25,12 +25,12 @@ def catalyst_object(spark: SparkSession, path: str) -> Any:
 
 
 def some(spark: SparkSession, value: Any) -> Any:
-    """Return a Scala `Option` of the value, which is empty for None."""
+    """Return a Scala `Option` with the value; `None` becomes an empty one."""
     return java_class(spark, "scala.Option").apply(value)
 
 
 def chain(plan: Any, names: Collection[str]) -> tuple[list[Any], Any, str]:
-    """Return the topmost nodes of a plan that have one of these names, then the first node with any other name, and the name of that node."""
+    """Walk down a plan as long as its nodes have one of `names`. Return these nodes from the top, the first other node, and the other node's name."""
     nodes = []
     while (name := plan.nodeName()) in names:
         nodes.append(plan)
@@ -39,29 +39,29 @@ def chain(plan: Any, names: Collection[str]) -> tuple[list[Any], Any, str]:
 
 
 def stack_nodes(spark: SparkSession, nodes: Sequence[Any], plan: Any) -> Any:
-    """Return a plan with copies of these nodes on top of it."""
+    """Return a plan with copies of `nodes`, listed from the top, above it."""
     for parent in reversed(nodes):
         plan = parent.withNewChildren(sequence(spark, [plan]))
     return plan
 
 
 def with_part(spark: SparkSession, plan_node: Any, index: int, part: Any) -> Any:
-    """Return a copy of a node with the part at an index replaced. The number of parts of a class differs between versions of Spark."""
+    """Return a copy of a node with one constructor argument replaced, by index. The number of arguments of a class differs between versions of Spark."""
     parts = plan_node.productIterator().toArray(scala_object(spark, "scala.reflect.ClassTag").AnyRef())
     parts[index] = part
     return plan_node.makeCopy(parts)
 
 
 def rows_of(spark: SparkSession, session: Any, plan: Any) -> DataFrame:
-    """Return a lazy DataFrame of a plan in a Java session."""
+    """Return a lazy DataFrame of a logical plan, which runs in the given Java session."""
     return DataFrame(java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(session, plan), session_of(spark, session))
 
 
 def session_of(spark: SparkSession, session: Any) -> SparkSession:
-    """Return the Python session for a Java session: the attached one, or for `foreachBatch` that of a copy with its own settings."""
+    """Return the Python session for a Java session: `spark` if it is the same, otherwise a new one, as for the copy of a session in `foreachBatch`."""
     return spark if session == spark._jsparkSession else SparkSession(spark.sparkContext, session)
 
 
 def python_proxy_behind(spark: SparkSession, part: Any) -> Any:
-    """Return the `PythonProxy` behind a part of a plan, such as a scan; None if the part does not belong to Icefloe."""
+    """Return the `PythonProxy` of an object in a plan, such as a scan or a relation; None if the object does not belong to Icefloe."""
     return static_method(spark, "PythonProxy", "behind", part)

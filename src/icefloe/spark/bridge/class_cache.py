@@ -22,11 +22,11 @@ _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 
 
 class UnsafeCacheError(Exception):
-    """The cache cannot be trusted; the message has the reason."""
+    """Raised if another user may have changed the cache; the message has the reason."""
 
 
 def cache_folder() -> Path:
-    """Return `$XDG_CACHE_HOME/icefloe`, else `~/.cache/icefloe`."""
+    """Return the path of the cache folder: `$XDG_CACHE_HOME/icefloe` if the variable is set, otherwise `~/.cache/icefloe`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "icefloe"
 
 
@@ -66,7 +66,7 @@ def session_folder() -> Path:
 
 
 def seal(folder: Path) -> None:
-    """Record the digest of every file in a new folder, and remove all rights of other users."""
+    """Record the SHA-256 of every file in a new folder, and remove all rights of other users, so that `check_sealed` accepts the folder later."""
     digests = {}
     for path in _entries(folder):
         path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
@@ -101,7 +101,7 @@ def check_sealed(folder: Path) -> None:
 
 
 def _check_above(path: Path) -> None:
-    """Check a folder above the cache, or a symbolic link in the path of the cache."""
+    """Check that no other user can replace the cache by means of a folder above it, or of a link in its path. Raises `UnsafeCacheError`."""
     # The owner of the root folder counts as root, whose user id is not 0 in some containers.
     owners = {0, _user(), Path("/").stat().st_uid}
     target = path.stat()
@@ -115,7 +115,7 @@ def _check_above(path: Path) -> None:
 
 
 def _check_own(path: Path) -> None:
-    """Check an entry of the cache, or the cache itself."""
+    """Check that the cache, or an entry of it, belongs to this user, is writable only for this user, and is no link. Raises `UnsafeCacheError`."""
     entry = path.lstat()
     if not (stat.S_ISDIR(entry.st_mode) or stat.S_ISREG(entry.st_mode)):
         raise UnsafeCacheError(f"{path} is a link, or neither a file nor a folder")
@@ -137,7 +137,7 @@ def _user() -> int:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Yield all files, links and folders in a folder; symbolic links are not followed."""
+    """Yield the paths of all files, links and folders in a folder and its subfolders; symbolic links are not followed."""
     with os.scandir(folder) as scan:
         entries = list(scan)
     for entry in entries:

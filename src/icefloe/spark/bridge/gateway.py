@@ -73,7 +73,7 @@ def java_class(spark: SparkSession, path: str) -> Any:
 
 
 def class_behind(gateway: Any, path: str) -> Any:
-    """Return a Java class by its full name, looked up once per JVM."""
+    """Return a Java class by its full name, like `java_class`, for a gateway that need not have a session. A class is looked up once per JVM."""
     # A gateway returns a Java package for any unknown attribute, so that only its own dictionary is read.
     classes = gateway.__dict__.setdefault(_CLASSES_ATTRIBUTE, {})
     if path not in classes:
@@ -83,12 +83,12 @@ def class_behind(gateway: Any, path: str) -> Any:
 
 
 def java_array(spark: SparkSession, path: str, members: Sequence[Any]) -> Any:
-    """Create a Java array of a class with these members. Raises the error of `gateway_of`."""
+    """Create a Java array with these members; `path` is the full name of their class. Raises the error of `gateway_of`."""
     return array_behind(gateway_of(spark), path, members)
 
 
 def array_behind(gateway: Any, path: str, members: Sequence[Any]) -> Any:
-    """Create a Java array of a class with these members."""
+    """Create a Java array, like `java_array`, for a gateway that need not have a session."""
     array = gateway.new_array(class_behind(gateway, path), len(members))
     for index, member in enumerate(members):
         array[index] = member
@@ -108,7 +108,7 @@ def java_message(error: Py4JError) -> str:
 
 
 def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
-    """Create an object of one of the classes in `SOURCES`, which have a single constructor.
+    """Create an object of one of Icefloe's Java classes (`SOURCES` in `java_compiler.py`), which have a single constructor.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or it is too old.
@@ -122,7 +122,7 @@ def new_object(spark: SparkSession, class_name: str, *arguments: Any) -> Any:
 
 
 def static_method(spark: SparkSession, class_name: str, method_name: str, *arguments: Any) -> Any:
-    """Call a static method of one of the classes. Java receives a Python object among the arguments as a `BiFunction`.
+    """Call a static method of one of Icefloe's Java classes. Java receives a Python object among the arguments as a `BiFunction`.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or it is too old.
@@ -144,7 +144,7 @@ def _object_array(gateway: Any, members: Sequence[Any]) -> Any:
 
 
 def class_loader(spark: SparkSession) -> Any:
-    """Return the Java class loader that has the compiled classes, created once per JVM.
+    """Return the Java class loader that has Icefloe's compiled classes. It is created once per JVM.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or it is too old.
@@ -153,7 +153,7 @@ def class_loader(spark: SparkSession) -> Any:
 
 
 def loader_of(gateway: Any, spark_version: str) -> Any:
-    """Return the class loader of a JVM, which need not have a session yet. Raises the error of `class_loader`."""
+    """Return the class loader of `class_loader`, for a gateway that need not have a session yet. Raises the same error."""
     # A gateway returns a Java package for any unknown attribute, so that only its own dictionary can be trusted.
     loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
     if loader is None:
@@ -190,7 +190,7 @@ def extension_settings(gateway: Any, extensions: str) -> dict[str, str]:
 
 
 def add_formats(spark: SparkSession) -> None:
-    """Make the data sources in `FORMATS` available by name in every session; further calls change nothing."""
+    """Make the data sources `icefloe` and, without Java's Iceberg, `iceberg` available by name in every session; further calls change nothing."""
     gateway = gateway_of(spark)
     loader = class_loader(spark)
     if _FORMATS_ATTRIBUTE in gateway.__dict__ or not takes_folders(gateway.jvm, loader):
@@ -215,7 +215,7 @@ def add_formats(spark: SparkSession) -> None:
 
 
 def executors_have_classes(spark: SparkSession) -> bool:
-    """Return True if Spark's tasks have the classes in `FOR_EXECUTORS`; executors in other processes get them in a jar, once per application."""
+    """Return whether Spark's tasks have the classes in `FOR_EXECUTORS`. If executors are other processes, the first call adds a jar with the classes."""
     gateway = gateway_of(spark)
     loader, context = class_loader(spark), spark._jsparkSession.sparkContext()
     shipped = gateway.__dict__.setdefault(_SHIPPED_ATTRIBUTE, {})
@@ -237,7 +237,7 @@ def executors_have_classes(spark: SparkSession) -> bool:
 
 
 def class_folder(gateway: Any, spark_version: str) -> Path:
-    """Return the folder with Icefloe's compiled classes for this Spark.
+    """Return the folder with Icefloe's compiled classes for this version of Spark; compile them if necessary.
 
     Raises:
         EngineError: The sources do not compile on this Spark, or other users can change every folder that could hold the classes.

@@ -118,9 +118,9 @@ EXECUTOR_JAR = Path("executors.jar")
 
 
 def compiled_folder(gateway: Any, spark_version: str) -> Path:
-    """Return the folder of class files for this Spark and these sources.
+    """Return the folder with the class files of the Java sources for this version of Spark.
 
-    The sources are compiled now, unless an earlier session has left the classes in a cache that can be trusted.
+    The sources are compiled now, unless an earlier session has compiled them into a cache folder that no other user can have changed.
 
     Raises:
         EngineError: Other users can change every folder that could hold the classes.
@@ -152,7 +152,7 @@ def compiled_folder(gateway: Any, spark_version: str) -> Path:
 
 
 def _compiled_once(gateway: Any, sources: dict[str, str]) -> Path:
-    """Compile once for this process."""
+    """Compile the sources into a folder that only this process uses, because no cache folder can be used."""
     folder = session_folder() / "classes"
     _compile(gateway, sources, folder)
     seal(folder)
@@ -160,7 +160,7 @@ def _compiled_once(gateway: Any, sources: dict[str, str]) -> Path:
 
 
 def _put_in_place(finished: Path, kept: Path) -> Path:
-    """Rename the folder of finished classes in one step, so that other processes see either all classes or none."""
+    """Move the folder of compiled classes to its place in the cache in one step, so that other processes see either all classes or none. Return its path."""
     try:
         finished.rename(kept)
     except OSError:
@@ -204,7 +204,7 @@ def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
 
 
 def _parser_methods(jvm: Any) -> str:
-    """Return the source of all methods of this Spark's parser interface, which pass their calls on."""
+    """Generate Java source for all methods of this Spark's parser interface. Each method passes its call on to the field `parser`."""
     methods = {}
     for method in jvm.java.lang.Class.forName(_PARSER_INTERFACE).getMethods():
         if method.getModifiers() & _STATIC or method.isBridge():
@@ -224,5 +224,5 @@ def context_loader(jvm: Any) -> Any:
 
 
 def takes_folders(jvm: Any, loader: Any) -> bool:
-    """Return True if a class loader is a class loader of Spark to which folders can be added."""
+    """Return whether a class loader is Spark's `MutableURLClassLoader`, to which folders can be added."""
     return bool(jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader").isInstance(loader))

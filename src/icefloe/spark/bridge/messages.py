@@ -124,7 +124,7 @@ class TableDefinition(TableMessage):
 
 
 class StagedTableDefinition(TableDefinition):
-    """A table to create or replace together with its rows."""
+    """A table that a statement creates or replaces together with its rows, in one commit."""
 
     how: Literal["create", "replace", "create or replace"]
 
@@ -161,11 +161,19 @@ class ProcedureMessage(TypedDict):
 
 
 class ReadQuery(TypedDict):
-    """The query that Spark pushed to a scan: options of the read, the time `zone` of the session, and the `settings` of the session that Icefloe reads.
+    """The query that Spark pushed to a scan.
 
-    The names of these settings begin with `spark.sql.iceberg.` or `spark.icefloe.`, or are `spark.wap.branch`. `split_bytes` is the session's split size in
-    bytes; `uses_statistics` is true if its optimizer is cost-based, and `groups_partitions` if it uses storage-partitioned joins. `schema` are the needed
-    columns in Spark's JSON.
+    Attributes:
+        options: The options of the read.
+        zone: The time zone of the session.
+        settings: The settings of the session that Icefloe reads: those below `spark.sql.iceberg.` and `spark.icefloe.`, and `spark.wap.branch`.
+        split_bytes: The split size of the session in bytes.
+        uses_statistics: Whether the session's optimizer is cost-based, or shows statistics in plans.
+        groups_partitions: Whether the session uses storage-partitioned joins.
+        filters: The pushed predicates.
+        schema: The needed columns, in Spark's JSON.
+        limit: The number of rows that the query needs.
+        aggregation: The pushed aggregates.
     """
 
     options: dict[str, str]
@@ -186,7 +194,7 @@ class WriteInfo(TypedDict):
     options: dict[str, str]
 
 
-# For a MERGE that only inserts, the rows of its target that it has read: rows of the scans that noted it, all rows, or none.
+# Which rows of its target a MERGE that only inserts has read: those of the scans on which Java called `note_merge_target`, all rows, or none.
 MergeReads = Literal["scanned", "all", "none"]
 
 
@@ -200,8 +208,8 @@ class RowLevelOperationInfo(TypedDict):
 class StatementMessage(TypedDict):
     """A statement that Spark's parser passes to Icefloe.
 
-    `kind` is the class name of the plan to which Spark parsed it; None if Spark could not parse it; absent if the statement is to run now. The handler adds the
-    other keys, which are used in Spark's errors.
+    `kind` is the class name of the plan to which Spark parsed the statement; None if Spark could not parse it; absent if the statement is to run now. When
+    Python parses the statement, it adds the other keys: the name of the table, in a rename the new name, and whether it is a view. Errors need them.
     """
 
     text: str

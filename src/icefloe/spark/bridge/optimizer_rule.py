@@ -9,7 +9,7 @@ from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
 def install_rule(spark: SparkSession) -> None:
-    """Add the rule to a session, after existing additional rules; further calls change nothing."""
+    """Add the rule to a session's optimizer, after other additional rules, and set the settings. Further calls do not add the rule again."""
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
     experimental = spark._jsparkSession.experimental()

@@ -96,19 +96,19 @@ _CALLS = tuple((re.compile(call), statement) for call, statement in _STATEMENTS)
 
 
 def in_sql(next_step: str) -> str:
-    """Return the next step with each Python call replaced by the SQL statement for it."""
+    """Return the next step of an error with each Python call in it replaced by the SQL statement that does the same."""
     for call, statement in _CALLS:
         next_step = call.sub(statement, next_step)
     return next_step
 
 
 class AnalysisError(InvalidInputError):
-    """A statement that Spark's analyzer would refuse.
+    """Raised for a statement that Spark's analyzer would refuse; it becomes Spark's `AnalysisException`.
 
     Attributes:
-        condition: Spark's error condition; None without a condition. Spark's exception has the message of the condition; if there is no condition, or if there
-            is a next step, it has this error's message.
-        parameters: The parameters of the condition's message.
+        condition: Spark's error condition, such as `TABLE_OR_VIEW_NOT_FOUND`, or None. If it is set and there is no next step, Spark's exception has the
+            message that Spark defines for the condition; otherwise it has this error's message.
+        parameters: The parameters of the condition's message, by name.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class AnalysisError(InvalidInputError):
 
 
 class FilesReplacedError(CommitInvalidatedError):
-    """Another writer replaced files, without changing rows, while a statement changed rows of these files; `RowStatement.java` runs it again."""
+    """Raised if another writer replaced files, without changing rows, while a statement changed rows in them. `RowStatement.java` runs the statement again."""
 
 
 # Errors whose exceptions have the names of Java's Iceberg, in `java/`; all others become `InvalidStatement`.
@@ -137,10 +137,10 @@ _OF_JAVA: tuple[tuple[type[IcefloeError], str], ...] = (
 
 
 def refusal(error: BaseException) -> str:
-    """Return the text for an error without an exception in Spark; `bridge/java/PythonBridge.java` throws an exception made from it.
+    """Return a text for an error for which Spark has no exception. `bridge/java/PythonBridge.java` throws one of Icefloe's Java exceptions for the text.
 
     Returns:
-        `!` and the name of the exception in the first line; the message in the next lines.
+        `!` and the name of the exception's class in the first line; the message in the next lines.
     """
     name = next((name for kind, name in _OF_JAVA if isinstance(error, kind)), "InvalidStatement")
     return f"!{name}\n{_text_of(error)}"
@@ -154,11 +154,11 @@ def _text_of(error: BaseException) -> str:
 
 
 def as_spark_error(error: BaseException, message: Any) -> JavaObject | None:
-    """Return Spark's exception for an error; None if Spark has no exception for it.
+    """Convert an error to an exception of Spark; return None if Spark has no exception for it, or this version creates it differently.
 
     Args:
         error: The error.
-        message: The first argument of the failed call, which has the name of the table or namespace.
+        message: The first argument of the failed call. If it is a dict, it has the name of the table or namespace.
     """
     thrown = _thrown_by_spark(error)
     gateway = SparkContext._gateway
@@ -200,7 +200,7 @@ def _spark_exception(classes: Callable[[str], Any], gateway: Any, error: BaseExc
 
 
 def _syntax_error(classes: Callable[[str], Any], error: StatementSyntaxError) -> JavaObject:
-    """Return Spark's exception for a statement with a syntax error at a position."""
+    """Return Spark's `ParseException` for a syntax error at a position of a statement."""
     source = classes(f"{_ANTLR}.misc.Pair")(None, classes(f"{_ANTLR}.CharStreams").fromString(error.text))
     token = classes(f"{_ANTLR}.CommonToken")(source, 1, 0, error.start, error.start)
     token.setLine(error.line)
@@ -220,7 +220,7 @@ def _scala_map(classes: Callable[[str], Any], values: Mapping[str, str]) -> Java
 
 
 def _thrown_by_spark(error: BaseException) -> JavaObject | None:
-    """Return the Spark exception because of which a job failed, for example if several source rows of a MERGE match one target row."""
+    """Return the exception with an error condition that Spark itself threw, for example if several source rows of a MERGE match one target row; or None."""
     captured = error.__cause__ if isinstance(error, EngineError) else error
     if isinstance(captured, Py4JJavaError):  # as the cause of an `InvocationTargetException`, which PySpark does not convert
         thrown = captured.java_exception

@@ -30,14 +30,14 @@ _PROPERTY_CHANGES = ("SetProperty", "RemoveProperty")
 
 
 def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
-    """Apply all changes of one statement in one commit.
+    """Apply all changes of an ALTER TABLE statement in one commit.
 
     Properties are changed first, because the changes of columns may need a new format version.
 
     Args:
         spark: the session, which evaluates defaults.
         table: the table to change.
-        changes: Spark's `TableChange` objects as mappings; `is` is their class.
+        changes: Spark's `TableChange` objects as mappings (`TableChangeMessage`).
 
     Raises:
         UnsupportedFeatureError: Iceberg tables do not support a kind of change or property.
@@ -54,7 +54,7 @@ def alter(spark: SparkSession, table: Table, changes: Sequence[Change]) -> None:
 
 
 def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Change]) -> None:
-    """Add changes of columns to a transaction. Raises the errors of `alter`."""
+    """Add changes of columns to a transaction; `changes` are as for `alter`, without changes of properties. Raises the errors of `alter`."""
     if changes:
         with tx.update_schema() as update:
             for change in changes:
@@ -62,9 +62,9 @@ def change_columns(spark: SparkSession, tx: Transaction, changes: Sequence[Chang
 
 
 def supports_change(spark: SparkSession, table: Table, change: Change) -> bool:
-    """Return False for a change to a type to which the column cannot be promoted, or which Iceberg stores as its current type (SMALLINT as INT).
+    """Return whether a column can change as a statement WITH SCHEMA EVOLUTION requires; only changes of types are checked here.
 
-    All other changes are checked when they are applied.
+    The result is False if the column cannot be promoted to the new type, or if Iceberg stores the new type as the current one (SMALLINT as INT).
     """
     if change["kind"] != "UpdateColumnType":
         return True

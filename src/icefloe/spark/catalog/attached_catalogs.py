@@ -13,7 +13,7 @@ ATTACHED: dict[str, SparkCatalog] = {}
 
 
 def drop_stopped() -> list[str]:
-    """Drop the catalogs of stopped sessions, with the plans that they keep. Return their keys, which Java has to drop too."""
+    """Drop the catalogs of stopped sessions, with the scan plans that they cache. Return their keys in `ATTACHED`, by which Java must drop them too."""
     stopped = [key for key, catalog in list(ATTACHED.items()) if catalog.is_stopped]
     for key in stopped:
         ATTACHED.pop(key, None)
@@ -33,20 +33,22 @@ def attached_catalog(spark: SparkSession, name: str) -> SparkCatalog | None:
 
 
 def is_catalog(spark: SparkSession, name: str) -> bool:
-    """Return True if the session has any catalog with this name, also one that is not Icefloe's."""
+    """Return whether the session has a catalog with this name, of Icefloe or of another library."""
     return bool(spark._jsparkSession.sessionState().catalogManager().isCatalogRegistered(name))
 
 
 def current_namespace(spark: SparkSession) -> tuple[str, tuple[str, ...]]:
-    """Return the session's current catalog and namespace."""
+    """Return the name of the session's current catalog, and the parts of its current namespace."""
     manager = spark._jsparkSession.sessionState().catalogManager()
     return manager.currentCatalog().name(), tuple(manager.currentNamespace())
 
 
 def resolve_name(spark: SparkSession, name: Sequence[str]) -> tuple[SparkCatalog, tuple[str, ...]] | None:
-    """Return the catalog of a SQL name and the name within the catalog; None if it is not an Icefloe catalog.
+    """Resolve the parts of a table's name in SQL.
 
-    A name with a single part belongs to the current namespace.
+    Returns:
+        The attached Icefloe catalog, and the name within the catalog; None if the name belongs to a different catalog. A name without a catalog belongs to the
+        current catalog, and a name with a single part to the current namespace.
     """
     parts = tuple(name)
     named_catalog = attached_catalog(spark, parts[0]) if len(parts) > 1 else None

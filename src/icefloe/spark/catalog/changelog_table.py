@@ -29,12 +29,12 @@ Names = Annotated[Sequence[str], ListType(element_id=2, element=StringType(), el
 
 
 class ChangelogTable(SparkMetadataTable):
-    """The metadata table `changes`. Its metadata columns have the data file and position where each row is, or was."""
+    """The metadata table `changes` in Spark SQL. It has metadata columns with the data file and the position where each row is, or was."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsMetadataColumns", "catalog.SupportsRead")
 
     def metadata_fields(self) -> Sequence[NestedField]:
-        """Return the metadata columns."""
+        """Return the metadata columns with the data file and position of a row."""
         return changes_metadata_columns(self._selected.table.metadata)
 
     def constants(self) -> Mapping[str, Any]:
@@ -46,14 +46,14 @@ class ChangelogTable(SparkMetadataTable):
         }
 
     def scan(self, query: PushedQuery) -> "ChangelogScan":
-        """Return a scan of the changes in the range that the options select."""
+        """Return a scan of the changes in the range of snapshots that the read options select."""
         with_metadata_columns = replace(self._metadata_table, schema=Schema(*self._metadata_table.schema.fields, *self.metadata_fields()))
         selected = with_options(self._selected, query["options"], takes_range=True)
         return ChangelogScan(self._spark, selected, with_metadata_columns, query)
 
 
 class ChangelogScan(MetadataTableScan):
-    """A scan of the changes."""
+    """A scan of the metadata table `changes`."""
 
     def _rows(self) -> Any:
         snapshot_range = changes_range(self._selected.table, self._query["options"], self._snapshot_id())

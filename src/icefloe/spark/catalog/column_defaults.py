@@ -34,7 +34,7 @@ def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
         column: the column's name, for errors.
 
     Returns:
-        The value in the form of the schema; None without a default.
+        The value as `NestedField.initial_default` has it; None without a default.
 
     Raises:
         UnsupportedFeatureError: the value is not constant, or its type is not primitive.
@@ -56,8 +56,8 @@ def default_of_clause(clause: Mapping[str, Any] | None, column: str) -> Any:
 def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: NestedField) -> Any:
     """Return the default of a column in a new table.
 
-    The SQL of the clause decides, because its value may be outdated or missing if the table of a query changed the column's default later. A column that was
-    created without SQL may have its default only in the metadata.
+    Spark passes a default as SQL and as a value. The SQL is evaluated if they may differ: in CREATE TABLE AS SELECT, the value may be that of an older default
+    of the source table, or missing. A column without a clause may have the SQL of a default in its metadata.
 
     Args:
         spark: the session that computes a default.
@@ -65,7 +65,7 @@ def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: Nes
         field: the column in the schema.
 
     Returns:
-        The value in the form of the schema; None without a default.
+        The value as `NestedField.initial_default` has it; None without a default.
 
     Raises:
         UnsupportedFeatureError: the value is not constant, or its type is not primitive.
@@ -80,7 +80,7 @@ def default_of_column(spark: SparkSession, column: Mapping[str, Any], field: Nes
 
 
 def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, column: str) -> Any:
-    """Evaluate the expression of a default in Spark, once, and return the value.
+    """Evaluate the SQL expression of a default in Spark, once, and return the value.
 
     The expression may come from another user, because the columns of a query have metadata from files. So it is evaluated only if Spark's analyzer reports that
     it is constant, and then it cannot call Java methods or read tables and files.
@@ -113,7 +113,7 @@ def evaluated_default(spark: SparkSession, sql: str, field_type: IcebergType, co
 
 
 def default_texts(field_type: IcebergType, initial: Any, write: Any) -> dict[str, str]:
-    """Return the column metadata that sets defaults in Spark; empty for values without a literal in Spark's SQL."""
+    """Return the metadata of a Spark column with these initial and write defaults; empty if one of them has no literal in Spark's SQL."""
     current, exists = default_literal(field_type, write), default_literal(field_type, initial)
     if current is None or exists is None:
         return {}

@@ -1,4 +1,4 @@
-"""Tables of Spark's session catalog as the `source_table` of a procedure: their files, and their replacement by an Iceberg table."""
+"""Tables of Spark's session catalog as the `source_table` of a procedure: the folders of their files, and their replacement by an Iceberg table."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -90,10 +90,10 @@ def source_folders(
 
 
 class SessionCatalogTable(SourceTable):
-    """A table of Spark's session catalog, with its entry at the time when it was found."""
+    """A table of Spark's session catalog that a migration replaces. It renames the table to a backup, and can restore it."""
 
     def __init__(self, spark: SparkSession, table: Any) -> None:
-        """Keep the table's entry, from which `restore` takes its original name and type.
+        """Store the table's current entry in the catalog, with which `restore` restores its name and type.
 
         Args:
             spark: the session.
@@ -156,7 +156,7 @@ class SessionCatalogTable(SourceTable):
         catalog.invalidateCachedTable(new)
 
     def _as_external(self) -> Any:
-        """Return the entry changed to an external table, whose files nothing deletes."""
+        """Return a copy of the entry that makes the table external, so that dropping the table keeps its files."""
         properties = self._entry.properties()
         if properties.contains(_PURGE):
             properties = properties.updated(_PURGE, "false")
@@ -166,7 +166,7 @@ class SessionCatalogTable(SourceTable):
         return self._entry.copy(*(new.get(name, self._entry.productElement(place)) for name, place in fields))
 
     def _keeps_files(self, entry: Any) -> bool:
-        """Return whether dropping a table with this entry keeps its files."""
+        """Return whether dropping a table with this catalog entry keeps the files of the source table."""
         purge = entry.properties().get(_PURGE)
         is_purged = purge.isDefined() and str(purge.get()).lower() != "false"
         return entry.tableType().name() == "EXTERNAL" and not is_purged and _folder(self._spark, entry.location()) == self.location
@@ -183,7 +183,7 @@ class SessionCatalogTable(SourceTable):
 
 
 def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str, ...]], bool]) -> None:
-    """Raise `NoSuchTableError` for a table name of which only the backup of a migration exists."""
+    """Raise `NoSuchTableError` if a table does not exist, but the backup of it that an unfinished migration has left."""
     namespace = parts[:-1] or [state.catalog().getCurrentDatabase()]
     backup = [*namespace, f"{parts[-1]}{BACKUP_SUFFIX}"]
     identifier = state.sqlParser().parseTableIdentifier(".".join(map(quote_name, backup)))
@@ -197,7 +197,7 @@ def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str
 
 
 def _warn_of_lengths(text: str, struct: StructType) -> None:
-    """Warn about columns whose texts have a maximum length in Spark's table, which Iceberg does not enforce."""
+    """Warn about columns of type CHAR(n) or VARCHAR(n), whose lengths an Iceberg table does not enforce."""
     names = [field.name for field in struct.fields if isinstance(field.dataType, CharType | VarcharType) or _RAW_TYPE in field.metadata]
     if names:
         LOG.warning(
@@ -225,7 +225,7 @@ def _check_format(text: str, table: Any) -> None:
 
 
 def _check_values(text: str, folder: str, values: Mapping[str, str]) -> None:
-    """Refuse a partition whose folder name has different values, because files are added with the values in their paths. Raises `UnsupportedFeatureError`."""
+    """Raise `UnsupportedFeatureError` if a partition's values differ from its folder's name, because files are added with the values in their paths."""
     in_path = {name.lower(): unquote(text) for name, text in folders_in_path(folder)}
     wrong = [name for name, value in values.items() if in_path.get(name, value) != value]
     if wrong:
@@ -237,10 +237,10 @@ def _check_values(text: str, folder: str, values: Mapping[str, str]) -> None:
 
 
 def _members(sequence: Any) -> list[Any]:
-    """Return the members of a Scala sequence."""
+    """Return the members of a Scala sequence as a list."""
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
 def _folder(spark: SparkSession, location: Any) -> str:
-    """Return a Java URI as a path, because the URI escapes some characters of the folder's name."""
+    """Convert a location, a Java URI, to a path with a slash at its end. The URI itself would have escapes for some characters of the name."""
     return f"{str(java_class(spark, 'org.apache.hadoop.fs.Path')(location).toString()).rstrip('/')}/"

@@ -59,7 +59,10 @@ _OWNER = "owner"
 
 
 class SchemaEvolvingTable(SparkTable):
-    """The table of a statement WITH SCHEMA EVOLUTION. The constructor raises the errors of the column changes."""
+    """The table of a statement WITH SCHEMA EVOLUTION: it has the changed columns, which are committed together with the rows of the statement.
+
+    The constructor raises the errors of the column changes.
+    """
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, changes: Sequence[Change]) -> None:
         table = selected.table
@@ -70,7 +73,7 @@ class SchemaEvolvingTable(SparkTable):
         super().__init__(spark, catalog_name, replace(selected, table=evolved_table))
 
     def identity(self) -> str:
-        """Return a text for the state that was read and the evolved schema."""
+        """Return a text that is equal for the same state of the table with the same changed columns."""
         return f"{super().identity()} {self._selected.table.schema()}"
 
     def _run(self, write: Write) -> WriteResult | None:
@@ -84,7 +87,7 @@ class SchemaEvolvingTable(SparkTable):
 
 
 class SparkCatalog(PythonCallback):
-    """A catalog with a name in a session. Java's `SparkCatalog` and `SparkSessionCatalog` call its methods.
+    """An Icefloe catalog that is attached to a session under a name. Java's `SparkCatalog` and `SparkSessionCatalog` call its methods.
 
     All methods may raise the errors of the Icefloe catalog.
     """
@@ -97,28 +100,28 @@ class SparkCatalog(PythonCallback):
 
     @property
     def is_session_catalog(self) -> bool:
-        """Return True if the catalog is Spark's session catalog, which also has Spark's own tables, views and functions."""
+        """Whether the catalog replaces Spark's session catalog, so that it also has Spark's own tables, views and functions."""
         return self.name == "spark_catalog"
 
     @property
     def is_stopped(self) -> bool:
-        """Return True if the session was stopped."""
+        """Whether the session was stopped."""
         return self._spark.sparkContext._jsc is None
 
     @property
     def catalog(self) -> Catalog:
-        """Return the Icefloe catalog."""
+        """The Icefloe catalog."""
         return self._catalog
 
     @connector_method
     def list_tables(self, request: NamespaceMessage) -> list[list[str]]:
-        """Return the names of the tables in a namespace."""
+        """Return the names of the tables in a namespace, each as its parts; the root namespace has no tables."""
         namespace = tuple(request["namespace"])
         return [list(name) for name in self._catalog.list_tables(namespace)] if namespace else []
 
     @connector_method
     def table_exists(self, request: TableMessage) -> bool:
-        """Return True if the name is a table, or a branch, tag, snapshot or metadata table of a table."""
+        """Return whether a name is that of a table, or of a branch, tag, snapshot or metadata table of a table."""
         try:
             select(self._catalog, request["table"])
         except NoSuchTableError:
@@ -127,7 +130,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_table(self, request: TableToLoad) -> Any:
-        """Return a table at the version or time in the request, or Spark's own relation for a view."""
+        """Return a table or metadata table, at the version or time in the request if it has one; for a view return Spark's relation, a Java object."""
         try:
             selected = select(self._catalog, request["table"])
         except NoSuchTableError:
@@ -143,11 +146,11 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_tables(self, request: TablesToLoad) -> tuple[SparkTable, ...]:
-        """Return all tables of a statement at the same moment, so that the statement sees either all or nothing of a commit to several tables.
+        """Load all tables of a statement at once, so that the statement sees either all or nothing of a commit to several tables.
 
         Returns:
-            The tables in the order of the names. Empty if a name is a view or a part of a table, or if a table cannot be loaded: then Spark loads each table by
-                a separate call, which raises the error.
+            The tables in the order of the names. Empty if a name is not that of a table (but of a view, branch or metadata table, for example), or if a table
+                cannot be loaded: then Spark loads each table by a separate call, which raises the error.
         """
         try:
             tables = self._catalog.load_tables(*(tuple(table["table"]) for table in request["tables"]))
@@ -159,13 +162,13 @@ class SparkCatalog(PythonCallback):
         )
 
     def _load(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
-        """Return a table, without its description if Java already has the description of this state."""
+        """Return the table of a selection. It is sent to Java without its description if Java already has the description of this state."""
         table = SparkTable(self._spark, self.name, selected, self._scans)
         table.is_known = "known_state" in request and request["known_state"] == table.state()
         return table
 
     def _load_view(self, request: TableToLoad) -> Any:
-        """Return Spark's relation for a view. Raises `NoSuchTableError` if there is no view either."""
+        """Return Spark's relation for a view. Raises `NoSuchTableError` if there is no view with this name."""
         name = tuple(request["table"])
         if len(name) < 2 or self.is_session_catalog or not self._catalog.keeps_views or not self._catalog.view_exists(name):
             raise NoSuchTableError(f"there is no table or view {'.'.join(name)}", next_step="see SHOW TABLES and SHOW VIEWS")
@@ -183,7 +186,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def stage_table(self, request: StagedTableDefinition) -> StagedTable:
-        """Return a table that is created or replaced by the commit of the statement, after its rows are written."""
+        """Return the staged table of a statement such as CREATE TABLE AS SELECT; the statement's commit creates or replaces the table with its rows."""
         return StagedTable(self._spark, self.name, self._catalog, request)
 
     @connector_method
@@ -200,7 +203,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def evolve_table(self, request: TableChanges) -> PythonCallback:
-        """Return the table with the column changes of a statement WITH SCHEMA EVOLUTION; the commit of the rows also commits these changes."""
+        """Return the table with the changed columns of a statement WITH SCHEMA EVOLUTION. The commit of the statement's rows also commits the columns."""
         selected = select(self._catalog, request["table"])
         if selected.is_past or selected.metadata_table is not None:
             raise InvalidInputError(f"{'.'.join(request['table'])} takes no writes", next_step="name the table or a branch of it")
@@ -223,7 +226,11 @@ class SparkCatalog(PythonCallback):
         return self._drop(request, purge)
 
     def _drop(self, request: TableMessage, drop: Callable[[tuple[str, ...]], object]) -> bool:
-        """Call `drop`; return False if the table does not exist. Raises `InvalidInputError` for a part of a table, which Spark would report as dropped."""
+        """Call `drop` with the table's name; return False if there is no such table.
+
+        Raises:
+            InvalidInputError: The name is that of a branch, tag, snapshot or metadata table. Spark would ignore the result False, and report a success.
+        """
         try:
             drop(tuple(request["table"]))
         except NoSuchTableError:
@@ -247,12 +254,12 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def default_namespace(self, _: NoFields) -> list[str]:
-        """Return the namespace that a USE of this catalog selects."""
+        """Return the namespace that becomes current after `USE <catalog>`."""
         return list(self._catalog.default_namespace)
 
     @connector_method
     def list_namespaces(self, request: NamespaceMessage) -> list[list[str]]:
-        """Return the names of the namespaces in a namespace."""
+        """Return the names of the namespaces directly in a namespace, each as its parts."""
         return [list(name) for name in self._catalog.list_namespaces(tuple(request["namespace"]))]
 
     @connector_method
@@ -276,7 +283,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def keeps_namespace_properties(self, _: NoFields) -> bool:
-        """Return False for a file-system catalog, which cannot store namespace properties."""
+        """Return whether the catalog can store properties of namespaces; only a file-system catalog cannot."""
         return not isinstance(self._catalog, FileSystemCatalog)
 
     @connector_method
@@ -322,14 +329,14 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_function(self, request: FunctionMessage) -> SparkFunction | None:
-        """Return a function of Icefloe; None if there is no such function."""
+        """Return a function of Icefloe by its name; None if there is no such function."""
         *namespace, name = request["function"]
         function = find_function(name.lower()) if is_for_functions(namespace) else None
         return None if function is None else SparkFunction(self._spark, function)
 
     @connector_method
     def list_functions(self, request: NamespaceMessage) -> list[list[str]]:
-        """Return the names of the functions of a namespace."""
+        """Return the names of the functions of a namespace, each as its parts. Only `system` and the root namespace have functions."""
         namespace = request["namespace"]
         if is_for_functions(namespace):
             return [[*namespace, name] for name in sorted(FUNCTIONS)]
@@ -339,7 +346,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def load_procedure(self, request: ProcedureMessage) -> SparkProcedure:
-        """Return a procedure. Raises `AnalysisError` if it does not exist."""
+        """Return a procedure by its name in the namespace `system`. Raises `AnalysisError` if it does not exist."""
         *namespace, name = request["procedure"]
         procedure = None
         if [part.lower() for part in namespace] == [SYSTEM]:
@@ -356,7 +363,7 @@ class SparkCatalog(PythonCallback):
 
     @connector_method
     def list_procedures(self, request: NamespaceMessage) -> list[list[str]]:
-        """Return the names of the procedures of a namespace."""
+        """Return the names of the procedures of a namespace, each as its parts. Only `system` has procedures."""
         namespace = request["namespace"]
         return [[*namespace, name] for name in self._procedure_names()] if [part.lower() for part in namespace] == [SYSTEM] else []
 

@@ -1,8 +1,9 @@
-"""`SparkDataSource`: `spark.read.format("icefloe")` and `df.write.format("icefloe")` in a classic session: find the table that the options describe.
+"""`SparkDataSource`: finds the table for `spark.read.format("icefloe")` and `df.write.format("icefloe")` in a classic session, by the options.
 
-A name in an attached catalog is the same table as in SQL. A hidden catalog, whose table names are the options as JSON, has all other tables: tables by
-location, tables of catalogs that are not attached, and reads with the options `columns` and `where`. `bridge/java/DefaultSource.java` is the Java side;
-`connect/python_data_source.py` is the data source for Spark Connect.
+If the options name a table of an attached catalog, it is the same table as in SQL. All other tables are in a hidden catalog, where the name of a table is the
+options as JSON: tables by location, tables of catalogs that are not attached, and reads with the options `columns` and `where`.
+
+`bridge/java/DefaultSource.java` is the Java side; `connect/python_data_source.py` is the data source for Spark Connect.
 """
 
 import json
@@ -65,7 +66,7 @@ def offer(spark: SparkSession, catalog_class: str) -> None:
 
     Args:
         spark: a session of the JVM.
-        catalog_class: name of the Java class of attached catalogs.
+        catalog_class: name of the Java class for catalogs, with which the hidden catalog is registered.
     """
     static_method(spark, "PythonBridge", "register", _SOURCE_KEY, SparkDataSource(catalog_class))
     add_formats(spark)
@@ -73,14 +74,14 @@ def offer(spark: SparkSession, catalog_class: str) -> None:
 
 
 class SparkDataSource(PythonCallback):
-    """The data source object, shared by all sessions of a JVM."""
+    """The Python side of the data sources `icefloe` and `iceberg`. All sessions of a JVM share one object."""
 
     def __init__(self, catalog_class: str) -> None:
         self._catalog_class = catalog_class
 
     @connector_method
     def table(self, options: dict[str, str], active: JavaObject) -> list[str]:
-        """Return the name of the catalog, and the name of the table in it.
+        """Return the name of the table that options describe, as its parts: the catalog, then the name in the catalog.
 
         Args:
             options: the options of the read or write.
@@ -115,14 +116,14 @@ class SparkDataSource(PythonCallback):
 
 
 class HiddenCatalog(PythonCallback):
-    """The hidden catalog of a session, for tables that options describe. A table name is the options as JSON."""
+    """The hidden catalog of a session, for tables that options describe and that are in no attached catalog. The name of a table is the options as JSON."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     @connector_method
     def load_table(self, request: TableToLoad) -> "TableByOptions | SparkMetadataTable":
-        """Return the table that the options describe.
+        """Return the table or metadata table that the options in the request's table name describe.
 
         Raises:
             NoSuchCatalogError: the catalog in the options is neither attached nor configured.
@@ -151,7 +152,7 @@ class HiddenCatalog(PythonCallback):
         return TableByOptions(self._spark, table, options)
 
     def _metadata_table(self, options: SourceOptions, name: str, request: Mapping[str, Any]) -> SparkMetadataTable:
-        """Return a metadata table of a table by its folder, in Java's form: `/folder/of/table#files`."""
+        """Return a metadata table of the table in a folder. Users write the location as with Java's Iceberg: `/folder/of/table#files`."""
         if options.columns != ("*",) or options.where is not None:
             raise InvalidInputError(
                 f"the options columns and where are for a table's own rows, not for {options.path}#{name}",
@@ -164,13 +165,13 @@ class HiddenCatalog(PythonCallback):
 
     @staticmethod
     def _load_by_location(options: SourceOptions, registered: RegisteredCatalogs) -> Table | StaticTable:
-        """Return the table at a location. A table's folder can also be written; a metadata file is read-only."""
+        """Load the table at a location. If the location is the table's folder, the table can be written; if it is a metadata file, the table is read-only."""
         is_folder = options.storage is None and is_location(options.path or "") and not (options.path or "").endswith(".json")
         return FileSystemCatalog.table_at(options.path or "", options.properties) if is_folder else load_table(options, registered)
 
     @connector_method
     def table_exists(self, request: TableMessage) -> bool:
-        """Return True if a folder contains the table. Otherwise raise `UnsupportedFeatureError`, because Spark would create the table."""
+        """Return True if there is a table at the location. Otherwise raise `UnsupportedFeatureError`, because Spark would try to create the table."""
         options = parse_options(json.loads(request["table"][-1]))
         with suppress(InvalidInputError, NotFoundError):
             if is_location(options.path or ""):
@@ -181,7 +182,7 @@ class HiddenCatalog(PythonCallback):
 
     @connector_method
     def create_table(self, _: TableMessage) -> bool:
-        """Raise `UnsupportedFeatureError`, because a table can only be created in a catalog."""
+        """Raise `UnsupportedFeatureError`, because a table can only be created in an attached catalog."""
         raise UnsupportedFeatureError(
             "only a table of an attached catalog is made by format(...).save(...)",
             next_step='attach its catalog: icefloe.spark.attach(spark, name, catalog); or write with mode("append") or mode("overwrite") to a table',
@@ -191,7 +192,7 @@ class HiddenCatalog(PythonCallback):
 
 
 def _at(options: SourceOptions, table: Table | StaticTable, request: Mapping[str, Any]) -> TableSelection:
-    """Return the table at the version or time of `versionAsOf` or `timestampAsOf`. Raises `InvalidInputError` if another option selects a version too."""
+    """Apply `versionAsOf` or `timestampAsOf`, which are in the request. Raises `InvalidInputError` if another option selects a snapshot too."""
     selected = TableSelection(table=table)  # type: ignore[arg-type]  # both are read alike
     version, micros = request.get("version"), request.get("timestamp")
     if version is None and micros is None:
@@ -205,7 +206,7 @@ def _at(options: SourceOptions, table: Table | StaticTable, request: Mapping[str
 
 
 class TableByOptions(SparkTable):
-    """A table, or the rows and columns of a table that options select. A table from a metadata file is read-only; its writes raise errors."""
+    """A table of the hidden catalog: only the rows and columns that options select are read. Writes to a table from a metadata file raise errors."""
 
     prunes_nested = False
 
@@ -214,15 +215,15 @@ class TableByOptions(SparkTable):
         self._source_options = options
 
     def name(self) -> str:
-        """Return the table's full name."""
+        """Return the table's full name, for messages and EXPLAIN."""
         return self._selected.table.full_name
 
     def parts(self) -> Sequence[str]:
-        """Return an empty name, because no statement contains the table's name."""
+        """Return an empty name, because no SQL statement can name the table."""
         return ()
 
     def identity(self) -> str:
-        """Return a text for the table's state and the options."""
+        """Return a text that is equal for the same state of the table with the same options."""
         return f"{super().identity()} {self._source_options.where} {self._source_options.columns}"
 
     def constants(self) -> Mapping[str, Any]:
@@ -234,7 +235,7 @@ class TableByOptions(SparkTable):
         return schema_to_struct(scan.as_held(scan.projection()), field_ids=False).json()
 
     def filters(self, query: PushedQuery) -> list[bool]:
-        """Return False for each predicate, so that Spark evaluates all of them again."""
+        """Return False for each predicate: pushed predicates only prune files, and Spark evaluates all of them on the rows."""
         return ReadableTable.filters(self, query)
 
     def aggregate(self, _: PushedQuery) -> str | None:
@@ -242,7 +243,7 @@ class TableByOptions(SparkTable):
         return None
 
     def scan(self, query: PushedQuery) -> "ScanByOptions":
-        """Return a scan of the chosen rows."""
+        """Return a scan of the rows that the options and the pushed predicates select."""
         scan = self._scan()
         pushed_filter = pruning_filter(query.get("filters") or (), scan.schema(), partial(LocalDays, self._spark, query["zone"]))
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
@@ -262,7 +263,7 @@ class TableByOptions(SparkTable):
 
 
 class ScanByOptions(ConnectorScan):
-    """A scan of a table by options."""
+    """A scan of a `TableByOptions`."""
 
     def __init__(self, spark: SparkSession, scan: DataScan, query: PushedQuery) -> None:
         super().__init__(query)
@@ -281,13 +282,13 @@ class ScanByOptions(ConnectorScan):
 
     @connector_method
     def rows(self) -> Any:
-        """Return Spark's plan of the rows."""
+        """Return Spark's optimized logical plan of the rows."""
         rows = read(self._spark, self._scan.request(plan=self._plan))
         return rows.select(*map(quote_name, self._columns))._jdf.queryExecution().optimizedPlan()
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
-        """Return the number of rows before deletes, and their estimated bytes."""
+        """Return statistics for Spark's optimizer: the number of rows before deletes, and their estimated bytes."""
         rows = self._plan.records_before_deletes
         return statistics(rows, rows * _COLUMN_BYTES * (len(self._columns) + 1))
 

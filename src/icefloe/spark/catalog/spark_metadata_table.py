@@ -29,7 +29,7 @@ _ROW_BYTES = 200
 
 
 class SparkMetadataTable(ReadableTable):
-    """A metadata table; it is read-only."""
+    """A metadata table of a table, which Spark can only read."""
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, name: str) -> None:
         self._spark = spark
@@ -38,7 +38,7 @@ class SparkMetadataTable(ReadableTable):
         self._metadata_table = metadata_table(selected.table, name)
 
     def identity(self) -> str:
-        """Return a text that is equal for two loads of the same table state."""
+        """Return a text that is equal if the same metadata table is loaded twice for the same state of the table."""
         return f"{self._name()} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()}"
 
     def constants(self) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ class SparkMetadataTable(ReadableTable):
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}.{self._metadata_table.name}"
 
     def schema_json(self) -> str:
-        """Return the columns in Spark's JSON. Raises `UnsupportedTypeError` for bounds and partitions whose type this Spark does not have."""
+        """Return the columns as a struct in Spark's JSON. Raises `UnsupportedTypeError` if this Spark has no type for a bound or partition value."""
         try:
             return schema_to_struct(self._metadata_table.schema, field_ids=False).json()
         except UnsupportedTypeError as error:
@@ -64,7 +64,7 @@ class SparkMetadataTable(ReadableTable):
             raise
 
     def scan(self, query: PushedQuery) -> "MetadataTableScan":
-        """Return a scan of the rows at the selected snapshot."""
+        """Return a scan of the metadata table at the snapshot that its name or the read options select."""
         return MetadataTableScan(self._spark, with_options(self._selected, query["options"]), self._metadata_table, query)
 
 
@@ -83,12 +83,12 @@ class MetadataTableScan(ConnectorScan):
 
     @connector_method
     def description(self) -> str:
-        """Return the text for EXPLAIN: the table, and the filter that prunes."""
+        """Return the text for EXPLAIN: the table, and the pushed filter, which prunes."""
         return f"Icefloe {self._selected.table.full_name}.{self._metadata_table.name} [{self._filter}]"
 
     @connector_method
     def rows(self) -> Any:
-        """Return Spark's plan of the rows: rows that are read now, or for many rows a job that reads them."""
+        """Return Spark's optimized logical plan of the rows. The rows are read now, or if there are many, by tasks when the query runs."""
         frame = self._frame()
         return frame.select(*map(quote_name, self._columns))._jdf.queryExecution().optimizedPlan()
 
@@ -105,11 +105,11 @@ class MetadataTableScan(ConnectorScan):
         return frame_of(self._spark, rows, Schema(*(field for field in self._metadata_table.schema.fields if field.name in self._columns)))
 
     def _rows(self) -> Any:
-        """Return the rows as a `pyarrow.Table` or `ManifestRows`. Some may not match the filter, so that Spark evaluates it again."""
+        """Return a `pyarrow.Table` of the rows, or `ManifestRows` if tasks can compute them. Some rows may not match the filter; Spark evaluates it again."""
         return self._metadata_table.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
 
     def _snapshot_id(self) -> int | None:
-        """Return the id of the selected snapshot; None for the current one."""
+        """Return the id of the selected snapshot; None if none is selected, or the selected branch has no snapshot."""
         if not self._selected.is_past and self._selected.branch is None:
             return None
         snapshot = self._selected.scan().snapshot()
@@ -117,12 +117,12 @@ class MetadataTableScan(ConnectorScan):
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:
-        """Return a constant estimate: counting the rows would cost as much as reading them."""
+        """Return a constant estimate of the size, because counting the rows would cost as much as reading them."""
         return statistics(None, _ROW_BYTES * 1000)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
-    """Return a DataFrame with the rows of a `pyarrow.Table`. The members of structs are nullable."""
+    """Convert a `pyarrow.Table` with the columns of `schema` to a DataFrame. All fields of structs become nullable."""
     struct = schema_to_struct(schema, field_ids=False)
     # PySpark casts the rows to the schema, and Arrow refuses to cast a null struct if its members are not nullable.
     columns = [StructField(field.name, _nullable_members(field.dataType), field.nullable, field.metadata) for field in struct.fields]
@@ -130,7 +130,7 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Schema) -> DataFrame:
 
 
 def _nullable_members(data_type: DataType) -> DataType:
-    """Return the type with nullable members in structs at every level."""
+    """Return the type with all fields of structs, at every level, made nullable."""
     if isinstance(data_type, StructType):
         return StructType([StructField(field.name, _nullable_members(field.dataType), True, field.metadata) for field in data_type.fields])
     if isinstance(data_type, ArrayType):

@@ -1,4 +1,4 @@
-"""`SparkProcedure`: a procedure in the form in which `CALL lake.system.name(...)` binds and runs it. `icefloe.procedures` has the procedures themselves."""
+"""`SparkProcedure`: implements Spark's interfaces for procedures, so that `CALL lake.system.name(...)` runs a procedure of `icefloe.procedures`."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -31,9 +31,9 @@ _GETTERS: Mapping[type[IcebergType], str] = {
 
 
 class SparkProcedure(ConnectorObject):
-    """An unbound procedure of a catalog, with its name in SQL.
+    """A procedure of a catalog, which Spark finds by its name and has not bound yet.
 
-    The bound procedure has a class of its own: Spark would treat an object with both interfaces as bound while it still analyzes arguments such as
+    The bound procedure has a separate class, because Spark would treat an object with both interfaces as bound while it still analyzes arguments such as
     `current_timestamp() - INTERVAL 5 DAYS`.
     """
 
@@ -51,12 +51,12 @@ class SparkProcedure(ConnectorObject):
 
     @connector_method
     def bind(self, _: str) -> "BoundSparkProcedure":
-        """Return the bound procedure. Spark casts arguments to the types of its parameters."""
+        """Return the procedure that Spark calls, after casting the arguments to the types of its parameters."""
         return BoundSparkProcedure(self._spark, self._catalog_name, self._catalog, self._procedure)
 
 
 class BoundSparkProcedure(SparkProcedure):
-    """A procedure that can be called."""
+    """A procedure that Spark calls with arguments of its parameters' types."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.procedures.BoundProcedure",)
 
@@ -66,7 +66,7 @@ class BoundSparkProcedure(SparkProcedure):
 
     @connector_method
     def parameters(self) -> Any:
-        """Return the parameters as Spark's `ProcedureParameter` objects, which have the defaults in Spark's form."""
+        """Return a Java array of Spark's `ProcedureParameter` objects. The default of an optional parameter is NULL, which `call` leaves out."""
         holder = java_class(self._spark, f"{_PROCEDURES}.ProcedureParameter")
         spark_parameters = []
         for parameter in self._procedure.parameters:
@@ -77,7 +77,7 @@ class BoundSparkProcedure(SparkProcedure):
 
     @connector_method
     def call(self, row: JavaObject) -> "ProcedureResultScan":
-        """Run the procedure and return its result. `row` is Spark's row with the arguments in order."""
+        """Run the procedure and return a scan of its result. `row` is a row of Spark with the arguments in the order of the parameters."""
         values = ((parameter, value_at(row, place, parameter.kind)) for place, parameter in enumerate(self._procedure.parameters))
         arguments = {parameter.name: self._argument(parameter, value) for parameter, value in values if value is not None}
         self._resolve_source_tables(arguments)
@@ -95,7 +95,7 @@ class BoundSparkProcedure(SparkProcedure):
         return ProcedureResultScan(self._spark, rows, output)
 
     def _resolve_source_tables(self, arguments: dict[str, Any]) -> None:
-        """Replace the name of a table of Spark's session catalog by its folders. The session catalog also applies the partition filter."""
+        """Replace an argument that is the name of a table of Spark's session catalog by the folders of the table, with the partition filter applied."""
         for parameter in self._procedure.parameters:
             if parameter.is_source and parameter.name in arguments:
                 folders = source_folders(
@@ -112,7 +112,7 @@ class BoundSparkProcedure(SparkProcedure):
 
 
 def _view(spark: SparkSession, name: str) -> DataFrame:
-    """Return the rows of a view. Raises `InvalidInputError` if it does not exist."""
+    """Return the rows of a view or table of the session. Raises `InvalidInputError` if it does not exist."""
     try:
         return spark.table(name)
     except AnalysisException as error:
@@ -122,7 +122,7 @@ def _view(spark: SparkSession, name: str) -> DataFrame:
 
 
 class ProcedureResultScan(ConnectorObject):
-    """A scan of the rows that a procedure returned."""
+    """A scan of the rows that a procedure has returned; Spark shows them as the result of CALL."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.LocalScan",)
 
@@ -137,12 +137,12 @@ class ProcedureResultScan(ConnectorObject):
 
     @connector_method
     def rows(self) -> Any:
-        """Return the rows as Spark's internal rows."""
+        """Return the rows as a Java array of Spark's internal rows."""
         return self._spark.createDataFrame(list(self._rows), self._columns)._jdf.queryExecution().executedPlan().executeCollect()
 
 
 def value_at(values: Any, place: int, field_type: IcebergType) -> Any:
-    """Return a value from a row or array in Spark's internal form; timestamps are microseconds since 1970-01-01 UTC."""
+    """Return the value at an index of an internal row or array of Spark; None for null. Timestamps are microseconds since 1970-01-01 UTC."""
     if values.isNullAt(place):
         return None
     if isinstance(field_type, StringType):
@@ -161,7 +161,10 @@ def _values_of(array: Any, element_type: IcebergType) -> list[Any]:
 
 
 def _table_name(spark: SparkSession, catalog_name: str, text: str) -> tuple[str, ...]:
-    """Return the parts of a table's name. A name without a namespace belongs to the session's current namespace, if that is in this catalog."""
+    """Parse the name of a table in an argument: return the namespace and the table, without the catalog.
+
+    A name without a namespace belongs to the session's current namespace if the current catalog is this one. Raises `InvalidInputError` for other names.
+    """
     try:
         parts = list(spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(text).mkString("\0").split("\0"))
     except PySparkException as error:

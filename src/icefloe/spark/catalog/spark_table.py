@@ -42,7 +42,7 @@ _CAPABILITIES_BY_PROPERTY = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_
 
 
 class SparkTable(RowLevelTable):
-    """A table, or a branch, tag or snapshot of a table."""
+    """A table that a statement has loaded, or a branch, tag, snapshot or past state of it."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
         "catalog.SupportsSchemaEvolution",  # Spark 4.2 and later
@@ -62,11 +62,11 @@ class SparkTable(RowLevelTable):
         self._row_level_scans = []
 
     def identity(self) -> str:
-        """Return a text that is equal for two loads of the same state, by which Spark finds cached rows."""
+        """Return a text that is equal if the same state is loaded twice, so that Spark finds cached rows of the table."""
         return f"{self.name()} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()}"
 
     def state(self) -> str | None:
-        """Return a text that determines the description and the scans of the table; None if they must not be shared."""
+        """Return a text that changes with the description and the scans of the table, so that Java can cache these; None if they must not be cached."""
         state = self._plans.state
         return None if state is None else f"{state} {self._selected.text()}"
 
@@ -100,7 +100,7 @@ class SparkTable(RowLevelTable):
         return f"{self._catalog_name}.{'.'.join(self._selected.table.name())}"
 
     def parts(self) -> Sequence[str]:
-        """Return the name of the table in statements: catalog, namespace, table, branch."""
+        """Return the parts of the table's name in statements: catalog, namespace, table and, if a branch is selected, the branch."""
         branch = self._selected.branch
         return [self._catalog_name, *self._selected.table.name(), *([] if branch is None else [f"branch_{branch}"])]
 
@@ -114,13 +114,13 @@ class SparkTable(RowLevelTable):
             raise
 
     def schema_json(self) -> str:
-        """Return the columns in Spark's JSON. Raises `UnsupportedTypeError` for columns whose type this Spark does not have."""
+        """Return the columns as a struct in Spark's JSON. Raises `UnsupportedTypeError` if this Spark has no type for a column."""
         schema: str = self._constants["schema"]
         return schema
 
     @connector_method
     def partitioning(self) -> Any:
-        """Return the partition fields as a Java array of Spark's transforms. The arguments of a transform are its number, if it has one, and the column."""
+        """Return the partition fields as a Java array of Spark's `Transform`s. `bucket` and `truncate` have their number before the column."""
         spec, schema = self._selected.table.spec(), self._selected.table.schema()
         expressions = java_class(self._spark, "org.apache.spark.sql.connector.expressions.Expressions")
         transforms = []
@@ -145,26 +145,26 @@ class SparkTable(RowLevelTable):
         return java_array(self._spark, "org.apache.spark.sql.connector.expressions.Transform", transforms)
 
     def metadata_fields(self) -> Sequence[NestedField]:
-        """Return the metadata columns. A table column with the same name hides a metadata column."""
+        """Return the metadata columns, except those whose name a column of the table has."""
         partition = partition_column(table_partition_type(self._selected.table.metadata))
         column_names = set(self._selected.table.schema().names)
         return [column for column in (*METADATA_COLUMNS.values(), partition) if column.name not in column_names]
 
     @connector_method
     def supports_column_change(self, change: TableChangeMessage) -> bool:
-        """Return False if the column cannot be changed in this way. Then the rows of a statement WITH SCHEMA EVOLUTION are cast to the column's type."""
+        """Return whether a column can change as a statement WITH SCHEMA EVOLUTION requires. If not, Spark casts the rows to the column's type."""
         return supports_change(self._spark, self._selected.table, change)
 
     def filters(self, query: PushedQuery) -> list[bool]:
-        """Return for each predicate whether it is true for all rows of the planned files, so that Spark need not evaluate it."""
+        """Return for each pushed predicate whether it is true for all rows of the planned files, so that Spark need not evaluate it."""
         return self._push(query).filters_true_of_all_rows()
 
     def aggregate(self, query: PushedQuery) -> str | None:
-        """Return the schema of the aggregate's result if it can be computed from metadata only; otherwise None."""
+        """Return the schema of the pushed aggregates in Spark's JSON if they can be computed from metadata only; otherwise None."""
         return self._push(query).aggregate_schema()
 
     def scan(self, query: PushedQuery) -> ConnectorScan:
-        """Return the scan. A scan of a row-level operation is remembered, because its filter limits the conflicts of the commit."""
+        """Return the scan of a pushed query. Scans of a row-level operation are recorded, because their filters limit the conflicts of the commit."""
         pushed = self._push(query)
         if query["operation"] is not None:
             self._row_level_scans.append(pushed)
@@ -183,7 +183,7 @@ class SparkTable(RowLevelTable):
 
 
 def _columns_struct(schema: Schema) -> StructType:
-    """Return the schema as Spark's struct, with defaults in the metadata keys that Spark reads."""
+    """Convert a schema to a Spark struct, with the defaults of columns under the metadata keys that Spark reads."""
     fields = []
     for field, column in zip(schema_to_struct(schema, field_ids=False).fields, schema.fields, strict=True):
         has_default = column.initial_default is not None or column.write_default is not None

@@ -1,7 +1,7 @@
-"""Views in Spark SQL: the catalog returns a view as Spark's own definition, and Spark's analyzer resolves its query.
+"""Views in Spark SQL: a view is returned as Spark's own relation for views, so that Spark's analyzer resolves its query.
 
-The query is resolved with the catalog and namespace of the view, without temporary views and functions. Errors in the query are Spark's, and contain the view's
-name. `statements/view_statements.py` creates and changes views; `bridge/java/SparkViews.java` is the Java side. Spec: View spec, View Metadata.
+The query is resolved with the catalog and namespace of the view, without temporary views and functions. Errors in the query are Spark's own, and contain the
+view's name. `statements/view_statements.py` creates and changes views; `bridge/java/SparkViews.java` is the Java side. Spec: View spec, View Metadata.
 """
 
 import json
@@ -22,7 +22,7 @@ QUERY_COLUMNS = "spark.query-column-names"
 
 
 def relation_of(spark: SparkSession, catalog_name: str, view: View) -> Any:
-    """Return Spark's relation for a view. Columns are matched by `query_columns`, or without it by position.
+    """Return Spark's relation for a view. The query's columns are matched with the view's by the names in `query_columns`; if it is empty, by position.
 
     Raises:
         UnsupportedFeatureError: the view has no query in Spark's SQL, or its query does more than read tables.
@@ -50,7 +50,7 @@ def analyzed_query(spark: SparkSession, name: Sequence[str], query: str, default
         spark: the session.
         name: the view's name, with its catalog.
         query: the query's text.
-        default_namespace: catalog and namespace for names that have none.
+        default_namespace: the catalog and namespace for names in the query without a catalog or namespace.
     """
     definition = _definition(name=name, query=query, default_namespace=default_namespace, schema=StructType())
     return static_method(spark, "SparkViews", "plan", spark._jsparkSession.sessionState(), definition)
@@ -60,7 +60,7 @@ def check_query(spark: SparkSession, name: str, query: str) -> None:
     """Refuse a view whose query does more than read tables, for example calls Java methods, because another user may have written it.
 
     Raises:
-        UnsupportedFeatureError: the query has such parts; the error lists all of them.
+        UnsupportedFeatureError: the query does more than read tables; the error lists each such part of it.
     """
     parts = json.loads(static_method(spark, "ViewQueries", "code", spark._jsparkSession.sessionState(), query))
     if parts:
@@ -71,7 +71,7 @@ def check_query(spark: SparkSession, name: str, query: str) -> None:
 
 
 def query_of(view: View) -> str:
-    """Return the view's query in Spark's SQL. Raises `UnsupportedFeatureError` if it has no such query."""
+    """Return the query of a view in Spark's SQL dialect. Raises `UnsupportedFeatureError` if the view has no query in this dialect."""
     representation = view.sql_for(DIALECT)
     if representation is None or representation.dialect.lower() != DIALECT:
         raise UnsupportedFeatureError(
@@ -83,7 +83,7 @@ def query_of(view: View) -> str:
 
 
 def query_columns(view: View) -> list[str]:
-    """Return the names of the query's columns at creation; empty if they are unknown, for example if the view was not created by SQL."""
+    """Return the names that the query's columns had when the view was created; empty if unknown, for example if the view was not created by SQL."""
     names = view.properties.get(QUERY_COLUMNS, "")
     columns = names.split(",") if names else []
     return columns if len(columns) == len(view.schema().fields) else []

@@ -27,7 +27,10 @@ from icefloe.table.table import Table
 
 
 class StagedTable(SparkTable):
-    """A table that is not committed yet. `request["how"]` is `create`, `replace` or `create or replace`."""
+    """The table of a statement that creates or replaces a table together with its rows. It is not committed yet.
+
+    `request` is a `StagedTableDefinition`.
+    """
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.StagedTable", *SparkTable.interfaces)
 
@@ -46,7 +49,7 @@ class StagedTable(SparkTable):
         super().__init__(spark, catalog_name, TableSelection(table=staged))
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:
-        """Write the rows of the new table. The commit removes the rows of an existing table."""
+        """Write the rows of the new table. They are not committed yet; the commit of a replacement removes the old rows."""
         self._is_written = True
         name = self._selected.table.full_name
         options = options_of_write(spark, builder.options, self._member.table_metadata, name)

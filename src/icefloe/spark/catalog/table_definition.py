@@ -37,7 +37,7 @@ _FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 def iceberg_type(data_type: DataType, column: str) -> IcebergType:
-    """Return the Iceberg type of a column that a statement adds or changes. Its field ids have no meaning yet. Raises `UnsupportedTypeError`."""
+    """Return the Iceberg type of a column that a statement adds or changes. Field ids inside the type are preliminary. Raises `UnsupportedTypeError`."""
     ids, problems = count(1), list[Problem]()
     field_type = to_iceberg_type(data_type, lambda: next(ids), (column,), problems)
     if problems:
@@ -89,10 +89,9 @@ def _partition_text(transform: Mapping[str, Any]) -> str:
 
 
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the table properties among a statement's properties. `USING parquet`, `orc` or `avro` sets the default file format.
+    """Return those of a statement's properties that are stored as table properties. `USING parquet`, `orc` or `avro` sets the default file format.
 
-    Spark passes the properties in OPTIONS twice, once with the prefix `option.`. Properties that only describe a state, which SHOW CREATE TABLE prints, are
-    ignored.
+    Not stored are the copies of OPTIONS that Spark adds with the prefix `option.`, and properties that only describe the table, which SHOW CREATE TABLE prints.
 
     Raises:
         UnsupportedFeatureError: the provider is not Iceberg or a file format.

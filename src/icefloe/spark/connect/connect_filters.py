@@ -1,4 +1,4 @@
-"""Push-down of Spark's filters to the Python data source: filters with the same meaning for every row become row filters; Spark evaluates the others.
+"""Push-down of Spark's filters to the Python data source: a filter with an equivalent row filter is translated; Spark evaluates all other filters.
 
 `spark/scan/filter_pushdown.py` is the push-down in SQL and in classic sessions. Spec: Scan Planning.
 """

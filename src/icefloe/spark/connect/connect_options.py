@@ -1,4 +1,4 @@
-"""Options of the data source `icefloe`: the catalog and table, the selected rows and columns, and the way of writing.
+"""Options of the data source `icefloe`: the catalog and table, the selected rows and columns, and how a write replaces rows.
 
 All other options are properties of the catalog and its storage. `python_data_source.py` reads, and `table_writer.py` writes.
 """
@@ -72,7 +72,7 @@ SPARK_POINTS = ("versionasof", "timestampasof")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRecipe:
-    """The arguments to open a catalog again in another process. Its properties may contain passwords, so that they are not in the repr."""
+    """The class, name and properties with which another process opens a catalog again. Properties may contain passwords, so that the repr lacks them."""
 
     kind: type[Catalog]
     name: str
@@ -80,7 +80,7 @@ class CatalogRecipe:
 
     @classmethod
     def of(cls, catalog: Catalog) -> "CatalogRecipe":
-        """Return the recipe for a catalog.
+        """Return the recipe to open a catalog again.
 
         Raises:
             UnsupportedFeatureError: The catalog exists only in this process.
@@ -95,10 +95,10 @@ class CatalogRecipe:
         return cls(kind=type(catalog), name=catalog.name, properties=properties)
 
     def catalog(self) -> Catalog:
-        """Open the catalog without creating its database.
+        """Open the catalog. Its database must exist already.
 
         Raises:
-            StorageUnavailableError: This machine does not have the database.
+            StorageUnavailableError: The database does not exist on this machine.
         """
         # The database exists, because the catalog was open when it was registered; creating a new one on another machine would give an empty catalog.
         opened = {**self.properties, "init_catalog_tables": "false"} if issubclass(self.kind, SqlCatalog) else self.properties
@@ -107,7 +107,13 @@ class CatalogRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredCatalogs:
-    """A session's registered catalogs (by name) and storages (by the key that is used in an option). They are not part of any plan, option or log."""
+    """The catalogs and storages that are registered in a session. They are not part of any plan, option or log.
+
+    Attributes:
+        catalogs: How to open each catalog, by its name.
+        error_key: The key with which tasks sign errors; see `TaskErrors`.
+        storages: Storages by their keys; an option contains only the key.
+    """
 
     catalogs: Mapping[str, CatalogRecipe] = field(default_factory=dict, repr=False)
     error_key: bytes = field(default_factory=key_of_this_process, repr=False)
@@ -116,7 +122,7 @@ class RegisteredCatalogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """The parsed options of a read or write in Spark."""
+    """The parsed options of a read or write with the data source `icefloe`."""
 
     table: str = ""
     catalog: str | None = None
@@ -135,15 +141,15 @@ class SourceOptions:
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def pin(self, table: TableReader) -> "SourceOptions":
-        """Return the options for the same read of exactly this metadata file, because Spark may plan the read later."""
+        """Return options for the same read of the table's current metadata file, because Spark may plan the read after a later commit."""
         return replace(self, path=table.metadata_location, table=table.full_name)
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """Parse and check the options.
+    """Parse and check the options of a read or write.
 
     Raises:
-        InvalidInputError: An option is misspelt or malformed, there is no table, or two options contradict each other about what to read.
+        InvalidInputError: An option seems misspelt or has an invalid value, no option names a table, or two options select different snapshots.
     """
     values = {key.lower(): value for key, value in options.items()}
     _check_names(values)
@@ -186,7 +192,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table | StaticTable:
-    """Load the table from its catalog, or read-only from a metadata file or table folder.
+    """Load the table that the options name from its catalog, or a read-only table from the location of its metadata file or folder.
 
     Args:
         options: The parsed options of the Spark read or write, with the name or location of the table.
@@ -206,7 +212,7 @@ def load_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table 
 
 
 def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Mapping[str, str]) -> Catalog:
-    """Return a registered catalog, or a catalog that the properties or the configuration of this machine define.
+    """Open a catalog that is registered under a name, or that the properties or the configuration of this machine define.
 
     Args:
         name: The name of the catalog.
@@ -231,7 +237,7 @@ def load_catalog_named(name: str, registered: RegisteredCatalogs, properties: Ma
 
 
 def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
-    """Load the table from the metadata file in the option `path`, in an open storage.
+    """Load a read-only table from the metadata file in the option `path`, with a storage that is already open.
 
     Args:
         options: The parsed options of the Spark read; `path` is the location of the metadata file.
@@ -245,7 +251,7 @@ def load_table_at(options: SourceOptions, io: FileIO) -> StaticTable:
 
 
 def to_scan(table: TableReader, options: SourceOptions) -> DataScan:
-    """Return the scan for the options of a Spark read: with its filter, columns and snapshot.
+    """Return a scan of a table with the snapshot, columns and filter that the options of a read select.
 
     Args:
         table: The table.
@@ -311,7 +317,7 @@ def _check_names(values: Mapping[str, str]) -> None:
 
 
 def _check_range(values: Mapping[str, str], points: list[str]) -> None:
-    """Refuse a range of appended rows that has no start, has two ends, or is a range of times."""
+    """Raise `InvalidInputError` for a range of appended rows that has no start, has two ends, or is given by times."""
     times = sorted(values.keys() & {"start-timestamp", "end-timestamp"})
     if times:
         raise InvalidInputError(f"a range of appended rows has no {' and '.join(times)}", next_step=f"give {START} and {END}")
@@ -335,7 +341,7 @@ def _whole_number(values: Mapping[str, str], name: str) -> int | None:
 
 
 def _columns(text: str) -> Iterator[str]:
-    """Yield the names in a text, which are separated by commas or are a JSON list; in JSON, names may contain commas."""
+    """Yield the column names in the text of an option: names separated by commas, or a JSON list, in which names may contain commas."""
     if text.lstrip().startswith("["):
         try:
             yield from (str(name) for name in json.loads(text))

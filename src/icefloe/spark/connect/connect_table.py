@@ -1,4 +1,4 @@
-"""`icefloe.spark.table`: a DataFrame with the rows of a table for any session, planned in this process; and `reading_of`, which returns how it is read.
+"""`icefloe.spark.table`: a DataFrame with the rows of a table, for any session, planned in this process; and `reading_of`: how Spark reads it.
 
 A classic session reads with `spark/scan/read_strategy.py`. Spark Connect reads with `parquet_reader.py` if that returns the correct rows, else with the data
 source `python_data_source.py`. Spec: Scan Planning.
@@ -36,11 +36,11 @@ NATIVE, PARQUET, DATA_SOURCE = "native", "parquet", "data source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The way in which a DataFrame from `table` is read.
+    """How Spark reads a DataFrame from `table`; the result of `reading_of`.
 
     Attributes:
-        way: `native` (a classic session), `parquet` (Spark's public reader) or `data source` (through Python).
-        reason: The reason why Spark's public reader is not used; empty if it is used, or in a classic session.
+        way: `native` for a classic session; for Spark Connect `parquet` (Spark's public Parquet reader) or `data source` (Python reads in Spark's tasks).
+        reason: The reason why Spark's public Parquet reader, which is faster, is not used; empty if it is used, and in a classic session.
     """
 
     way: str
@@ -123,7 +123,7 @@ def table(
 
 
 def _check_types(spark: object, name: object, columns: object) -> None:
-    """Refuse swapped arguments, and a text instead of a list. Raises `InvalidInputError`."""
+    """Raise `InvalidInputError` if the first two arguments are swapped, or `columns` is a text instead of a list."""
     check_session(spark)
     if not isinstance(name, str | TableReader):
         raise InvalidInputError(
@@ -138,10 +138,10 @@ def reading_of(frame: DataFrame) -> Reading:
     """Return how Spark reads a DataFrame from `table`.
 
     Args:
-        frame: The DataFrame itself, not one that is derived from it.
+        frame: The DataFrame that `table` returned, not a DataFrame that is derived from it.
 
     Returns:
-        The reader, and the reason why a faster reader is not used.
+        The way of reading, and the reason why a faster one is not used.
 
     Raises:
         InvalidInputError: `table` did not return this frame.

@@ -1,6 +1,6 @@
 """Writing of a DataFrame of Spark Connect to data files, using only public functions: the counterpart of `spark/write/data_file_job.py`.
 
-The written files are returned as the job's rows, and the caller commits them in its own process. So every kind of write works, also in transactions. The data
+The job's rows describe the written files, and the caller commits these files in its own process. So every kind of write works, also in transactions. The data
 source, in contrast, commits on the server, where a transaction of this process has no effect. Spec: Writing Data Files.
 """
 
@@ -49,7 +49,7 @@ def write_connect_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
 
 
 class NoFinishedFiles:
-    """A replacement of `FinishedFiles` that ignores the locations, because the files are returned as Spark's rows."""
+    """A replacement of `FinishedFiles` for jobs without an accumulator. It ignores the locations, because the job's rows contain the files."""
 
     def add(self, locations: list[str]) -> None:
         """Do nothing."""
@@ -57,7 +57,7 @@ class NoFinishedFiles:
 
 @contextmanager
 def _ended_with(spark: SparkSession) -> Iterator[None]:
-    """If Ctrl-C ends the block, interrupt the jobs on the server that the block started."""
+    """Return a context in which jobs of Spark Connect are run. If Ctrl-C ends it, the jobs that it started on the server are interrupted."""
     tag = f"icefloe-{uuid.uuid4()}"
     spark.addTag(tag)
     try:

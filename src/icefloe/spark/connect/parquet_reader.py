@@ -52,7 +52,7 @@ _PLAIN = "/-_.!~*'();:@&=+$,"
 
 
 class NotReadableByParquet(Exception):  # noqa: N818 a reason to use another reader, not an error
-    """Spark's public reader would not return exactly the table's rows; the message has the reason."""
+    """Raised if Spark's public reader would not return exactly the table's rows; the message has the reason."""
 
 
 def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
@@ -66,7 +66,7 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
         request: The planned files, the columns and the filter.
 
     Raises:
-        NotReadableByParquet: A different reader is needed.
+        NotReadableByParquet: Spark's public reader would not return exactly the rows, so that a different reader is needed.
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged.
         LocationNotAllowedError: The catalog's configuration does not allow a file's location.
     """
@@ -97,7 +97,7 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
 
 
 def _columns_to_read(request: ScanRequest) -> Schema:
-    """Return the columns to read. Raises an error for columns that Spark's reader cannot read or compute."""
+    """Return the columns to read. Raises `NotReadableByParquet` for columns that Spark's reader cannot read or compute, and for too many files."""
     if request.plan.files.num_rows > MOST_FILES:
         raise NotReadableByParquet(f"the plan has over {MOST_FILES:,} files")
     requested = [*request.projection.fields, *(test.field for test in predicates(request.row_filter))]
@@ -167,7 +167,7 @@ def _default(field: NestedField) -> Column:
 
 
 def _deleted_rows(spark: SparkSession, locations: Sequence[str], vectors: Sequence[DeletionVector | None]) -> DataFrame:
-    """Return a row for each deleted row: its file, as in Spark's `_metadata.file_path`, and its position."""
+    """Return a DataFrame with a row for each deleted row: the location of its file, as in Spark's `_metadata.file_path`, and its position."""
     deletes = [(path, vector) for path, vector in zip(locations, vectors, strict=True) if vector is not None and vector.cardinality]
     positions = pa.array([list(vector.bitmap) for _, vector in deletes], pa.list_(pa.int64()))
     packed: Any = pa.table({_PATH: pa.array([spark_path(path) for path, _ in deletes], pa.string()), _POSITION: positions})
@@ -176,7 +176,7 @@ def _deleted_rows(spark: SparkSession, locations: Sequence[str], vectors: Sequen
 
 
 def keeps_its_name(location: str) -> bool:
-    """Return whether Hadoop does not change a location: it shortens paths with `//`, `.` and `..`, and adds a host to URLs without one."""
+    """Return whether Hadoop keeps a location unchanged. It shortens paths with `//`, `.` or `..`, and adds a host to URLs that have no host."""
     uri = hadoop_paths(pa.array([location])).to_pylist()[0]
     _, _, rest = uri.partition(":")
     if scheme_of(location) != "file":
@@ -186,7 +186,7 @@ def keeps_its_name(location: str) -> bool:
 
 
 def spark_path(location: str) -> str:
-    """Return a location in the form of Spark's `_metadata.file_path`: a URI whose path is escaped as in Java."""
+    """Convert a location to the value that Spark's `_metadata.file_path` has for the file: a URI whose path is escaped as Java does it."""
     uri = hadoop_paths(pa.array([location])).to_pylist()[0]
     scheme, _, rest = uri.partition(":")
     if scheme_of(location) == "file":
@@ -207,7 +207,7 @@ def _no_rows(spark: SparkSession, request: ScanRequest) -> DataFrame:
 def _output(
     field: NestedField, read_as: NestedField, reader_names: Mapping[str, str], defaults: Mapping[int, Column], types: Mapping[str, DataType]
 ) -> Column:
-    """Return the column with the table's name, reduced to the projected part of a struct, and without metadata that is only for the reader."""
+    """Return a projected column under its name in the table: with only the projected fields of a struct, and without metadata that only the reader needs."""
     column = defaults[field.field_id] if field.field_id in defaults else column_named(reader_names[read_as.name])
     cut = cut_struct(column, read_as.field_type, field.field_type, types.get(reader_names.get(read_as.name, "")))
     return cut.alias(field.name, metadata={COMMENT_KEY: field.doc} if field.doc is not None else {})

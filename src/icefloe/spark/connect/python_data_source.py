@@ -56,7 +56,7 @@ _OPEN_END = 2**62
 
 
 def pack_tasks(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
-    """Yield groups of tasks, in order, with about `bytes_per_task` bytes each; a larger file is divided over several groups."""
+    """Group scan tasks, in order, into groups of about `bytes_per_task` bytes. A larger Parquet file is split at row groups into several scan tasks."""
     group: list[FileScanTask] = []
     size = 0
     for task in tasks:
@@ -72,7 +72,7 @@ def pack_tasks(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER
 
 
 def _split_task(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
-    """Yield parts of a file with their lengths. A part has whole row groups, and is larger than `bytes_per_task` only if it is a single row group."""
+    """Split a scan task into tasks of whole row groups, each with its length in bytes. A task has over `bytes_per_task` only if it is one row group."""
     start, end = task.start, task.start + task.length
     offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
     if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:
@@ -91,7 +91,7 @@ class IcefloeSource(DataSource):
 
     Attributes:
         registered: Catalogs and storages of the session.
-        pushes_filters: Whether the reader accepts filters; if `spark.sql.python.filterPushdown.enabled` is off, Spark refuses readers that do.
+        pushes_filters: Whether the reader accepts pushed filters; if `spark.sql.python.filterPushdown.enabled` is off, Spark refuses readers that accept them.
     """
 
     registered: ClassVar[RegisteredCatalogs] = RegisteredCatalogs()
@@ -115,7 +115,7 @@ class IcefloeSource(DataSource):
             return schema_to_struct(scan.as_held(scan.projection()), field_ids=False)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of the columns of a schema, which is the result of `schema` or set by the caller."""
+        """Return a reader of the columns in `schema`, which Spark takes from the method `schema` or the user has set."""
         scan = self._scan().select(*schema.names)
         _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
         options = {name.lower(): text for name, text in self.options.items()}
@@ -140,7 +140,7 @@ class IcefloeSource(DataSource):
 
 
 class IcebergSource(IcefloeSource):
-    """The same data source under the format name of Java's Iceberg, for programs that use this name if Java's Iceberg is not installed."""
+    """The same data source under the name `iceberg`, for programs that use this name although Java's Iceberg is not installed."""
 
     @classmethod
     def name(cls) -> str:
@@ -150,13 +150,13 @@ class IcebergSource(IcefloeSource):
 
 @dataclass
 class TasksPartition(InputPartition):
-    """The scan tasks for one Spark task."""
+    """The scan tasks that one Spark task reads."""
 
     tasks: tuple[FileScanTask, ...]
 
 
 class SourceReader(DataSourceReader):
-    """Spark's data source reader. It plans on the driver, and reads in tasks, which do not get the table's metadata."""
+    """The reader of the data source: it plans the scan on the driver, and reads rows in Spark's tasks, to which the table's metadata is not sent."""
 
     def __init__(self, scan: DataScan, schema: StructType, bytes_per_task: int = BYTES_PER_TASK) -> None:
         self._bytes_per_task = bytes_per_task
@@ -174,7 +174,7 @@ class SourceReader(DataSourceReader):
         )
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan the scan, and divide or combine its files into partitions."""
+        """Plan the scan, and return a partition for each Spark task."""
         scan = self._planned_scan()
         plan = (scan if self._row_filter is None else scan.filter(self._row_filter)).plan()
         return [TasksPartition(tasks) for tasks in pack_tasks(plan.tasks(), bytes_per_task=self._bytes_per_task)]
@@ -198,10 +198,10 @@ class SourceReader(DataSourceReader):
 
 
 class PushingReader(SourceReader):
-    """A reader that accepts filters from Spark."""
+    """A reader to which Spark pushes filters."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 Spark's name
-        """Accept the filters that can be translated to row filters, and yield the others."""
+        """Use the filters that can be translated to row filters for planning and reading. Yield all other filters, which Spark evaluates itself."""
         accepted: list[BooleanExpression] = []
         for spark_filter in filters:
             expression = as_row_filter(spark_filter, self._rows.schema)
@@ -214,7 +214,7 @@ class PushingReader(SourceReader):
 
 
 def _cast_batch(batch: pa.RecordBatch, form: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with exactly the types that Spark expects."""
+    """Cast the columns of a batch to the types that Spark expects."""
     arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, form, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=form)
 

@@ -62,7 +62,7 @@ def register(spark: SparkSession, catalogs: Mapping[str, Catalog] | None = None,
 
 
 def check_session(spark: object) -> None:
-    """Refuse a value that is not a Spark session. Raises `InvalidInputError`."""
+    """Raise `InvalidInputError` if a value is not a Spark session."""
     if not hasattr(spark, "createDataFrame"):
         raise InvalidInputError(
             f"the first argument is of type {type(spark).__qualname__}, not a Spark session", next_step="pass the session first"
@@ -70,12 +70,12 @@ def check_session(spark: object) -> None:
 
 
 def registered_catalogs(spark: SparkSession) -> RegisteredCatalogs:
-    """Return the registered catalogs and storages of a session."""
+    """Return the catalogs and storages that are registered in a session."""
     return _REGISTERED.get(spark, RegisteredCatalogs())
 
 
 def registered_in(java_session: Any) -> RegisteredCatalogs:
-    """Return the registered catalogs and storages of a classic session, given its Java object, which several Python sessions may share."""
+    """Return the catalogs and storages that are registered in a classic session, given its Java object. Several Python sessions may share the object."""
     return next(
         (
             registered
@@ -91,7 +91,7 @@ def _java_of(spark: SparkSession) -> Any:
 
 
 def storage_key(spark: SparkSession, io: FileIO) -> str:
-    """Return the key by which an option refers to a storage; register the storage first if it is new."""
+    """Return the key by which the option `storage` refers to a storage. A new storage is registered in the session first."""
     with _LOCK:
         registered = registered_catalogs(spark)
         for key, other in registered.storages.items():

@@ -36,13 +36,13 @@ _UNSUPPORTED_OPTIONS = frozenset(
 
 @dataclass
 class FilesMessage(WriterCommitMessage):
-    """The files that a task wrote; empty if it had no rows."""
+    """The message of a task to the driver: the files that it wrote; none if it had no rows."""
 
     written: tuple[TaskFiles, ...]
 
 
 class TableWriter(DataSourceArrowWriter):
-    """Spark's data source writer. It writes files in tasks, and commits on the driver.
+    """The writer of the data source: it writes files in Spark's tasks, and commits them on the driver.
 
     Raises:
         SchemaMismatchError: The columns do not match the table; raised before a row is read.

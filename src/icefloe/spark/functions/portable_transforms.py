@@ -53,10 +53,10 @@ _ARROW_FORMS: Mapping[type[PrimitiveType], Any] = {LongType: pa.int64(), StringT
 
 
 class PortableTransforms:
-    """Partition transforms of columns that have the Spark type for their Iceberg type. For null the result is null."""
+    """Computes partition transforms of Spark columns. A column must have the Spark type for its Iceberg type (`kind`). For null the result is null."""
 
     def transform(self, column: Column, kind: PrimitiveType, transform: Transform) -> Column:
-        """Return the column with a partition transform applied; for the identity transform the column itself."""
+        """Return the result of a partition transform of a column; for the identity transform it is the column itself."""
         if isinstance(transform, BucketTransform):
             return self.bucket_of(column, kind, transform)
         if isinstance(transform, TruncateTransform):
@@ -89,7 +89,11 @@ class PortableTransforms:
         return _PERIODS[type(transform)](self, column, kind)
 
     def _hashable(self, column: Column, kind: PrimitiveType) -> tuple[Column, PrimitiveType, Column]:
-        """Return the column in a form that Python receives exactly, the type that gives the same hash for this form, and a replacement for nulls."""
+        """Convert a column to a type whose values reach Python exactly.
+
+        Returns:
+            The converted column, the Iceberg type whose hash of the converted values is that of the original values, and a value to send instead of null.
+        """
         if isinstance(kind, UUIDType):
             return uuid_bytes(column), BinaryType(), F.lit(bytes(16))
         if isinstance(kind, FixedType | BinaryType):
@@ -101,13 +105,13 @@ class PortableTransforms:
         return self.whole_number(column, kind), LongType(), F.lit(0).cast("bigint")
 
     def whole_number(self, column: Column, kind: PrimitiveType) -> Column:
-        """Return whole numbers, dates and times as longs in the same order: days or microseconds since 1970, or for a time microseconds since midnight."""
+        """Convert a column to longs of the same order: dates to days and timestamps to microseconds since 1970, times to microseconds since midnight."""
         if isinstance(kind, DateType):
             return F.unix_date(column).cast("bigint")
         return column.cast("bigint") if isinstance(kind, IntegerType | LongType) else self._micros(column, kind)
 
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """Return microseconds since 1970, or for a time since midnight, independent of the session's time zone."""
+        """Convert timestamps to microseconds since 1970, or times to microseconds since midnight, independent of the session's time zone."""
         if isinstance(kind, IN_UTC):
             return F.unix_micros(column)
         minutes = F.hour(column) * 60 + F.minute(column)
@@ -150,7 +154,7 @@ def truncate_column(column: Column, kind: PrimitiveType, width: Column) -> Colum
     Args:
         column: The column.
         kind: The Iceberg type of the column.
-        width: An int column: the number of code points or bytes that are kept; numbers are rounded down to multiples of it.
+        width: An int column. Texts keep this number of code points, bytes this number of bytes, and numbers are rounded down to a multiple of it.
     """
     if isinstance(kind, StringType | BinaryType):
         return F.substring(column, F.lit(1), width)
@@ -160,7 +164,7 @@ def truncate_column(column: Column, kind: PrimitiveType, width: Column) -> Colum
 
 
 def truncated_within(column: Column, width: Column, low: int, high: int) -> Column:
-    """Round numbers with less than 64 bits down to multiples of the width, as longs. Below the smallest number the result wraps around, as in Java."""
+    """Round numbers between `low` and `high` down to multiples of the width, as longs. A result below `low` wraps around, as in Java."""
     number = column.cast("bigint")
     return F.pmod(number - F.pmod(number, width) - low, F.lit(high - low + 1)) + low
 
@@ -173,10 +177,10 @@ def _truncated_longs(column: Column, width: Column) -> Column:
 
 
 def _floor(column: Column, step: int) -> Column:
-    """Return the number of whole steps, rounded down also for negative values. It uses whole numbers, because a double is inexact for distant years."""
+    """Divide a column by `step` and round down, also for negative values. The division is of whole numbers, because doubles are inexact for distant years."""
     return F.call_function("div", column - F.pmod(column, F.lit(step)), F.lit(step))
 
 
 def uuid_bytes(column: Column) -> Column:
-    """Return the 16 bytes of a uuid from its text."""
+    """Convert a column with texts of uuids to their 16 bytes."""
     return F.unhex(F.replace(column.cast("string"), F.lit("-"), F.lit("")))

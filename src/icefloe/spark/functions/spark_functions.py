@@ -1,4 +1,4 @@
-"""`SparkFunction`: Spark's interface for a catalog's functions: `lake.system.days(ts)`, `bucket(16, id)` and others, with the same names as in Java.
+"""`SparkFunction`: the functions of a catalog in Spark SQL: `lake.system.days(ts)`, `bucket(16, id)` and others, with the same names as in Java's Iceberg.
 
 `transform_columns.py` computes the functions; `spark/scan/function_pushdown.py` pushes predicates on them down.
 Spec: Partition Transforms.
@@ -59,13 +59,13 @@ _TRUNCATED = (*_NUMBERS, spark_types.LongType, spark_types.DecimalType, spark_ty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundFunction:
-    """A function of a catalog, after Spark has determined the types of its arguments.
+    """A function for arguments of certain types, which Spark has determined.
 
     Attributes:
         name: The name of the function.
-        inputs: The types of the arguments.
+        inputs: The types to which Spark casts the arguments.
         result: The type of the result.
-        of: Returns the result as a column, for the columns of the arguments.
+        of: A function that returns the result as a column, given the columns of the arguments.
     """
 
     name: str
@@ -76,13 +76,13 @@ class BoundFunction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function of a catalog, before its arguments are known.
+    """A function before the types of its arguments are known.
 
     Attributes:
         usage: The name and the arguments, for example `bucket(n, column)`.
         what: A description of the result, for DESCRIBE FUNCTION and errors.
         takes: The Spark types that the last argument may have.
-        bind: Returns the function for argument types; raises `UnsupportedFeatureError` for unsupported types.
+        bind: A function that returns the `BoundFunction` for types of arguments; it raises `UnsupportedFeatureError` for unsupported types.
     """
 
     usage: str
@@ -92,24 +92,25 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Return the name, in lower case."""
+        """The name of the function, in lower case."""
         return self.usage.partition("(")[0]
 
     @property
     def arity(self) -> int:
-        """Return the number of arguments."""
+        """The number of arguments."""
         return 0 if self.usage.endswith("()") else self.usage.count(",") + 1
 
     @property
     def description(self) -> str:
-        """Return the description for DESCRIBE FUNCTION."""
+        """The text for DESCRIBE FUNCTION."""
         return f"{self.usage} - {self.what}"
 
 
 def function_of_width(width: int) -> str:
-    """Return the name of `truncate` with a fixed width, as a function of one argument: Spark's storage-partitioned joins need functions of a column alone.
+    """Return the name of a function of one argument that truncates to a fixed width, such as `truncate[10]`.
 
-    The function is not in any list, but SQL can call it by this name.
+    Spark's storage-partitioned joins need it, because they only support functions whose single argument is a column. SHOW FUNCTIONS does not list such
+    functions, but SQL can call them by this name.
     """
     return f"truncate[{width}]"
 
@@ -122,7 +123,7 @@ def find_function(name: str) -> Function | None:
 
 
 def is_for_functions(namespace: Sequence[str]) -> bool:
-    """Return whether a namespace has the functions: `system`, or the empty namespace."""
+    """Return whether a namespace contains Icefloe's functions: `system` and the root namespace do."""
     return [part.lower() for part in namespace] in ([], [SYSTEM])
 
 
@@ -136,16 +137,16 @@ class SparkFunction(ConnectorObject):
         self._function = function
 
     def identity(self) -> str:
-        """Return the name of the function."""
+        """Return the name of the function, so that Java treats objects of the same function as equal."""
         return self._function.name
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the name and the description of the function."""
+        """Return the results of Spark's methods that never change: the name and the description of the function."""
         return {"name": self._function.name, "description": self._function.description}
 
     @connector_method
     def bind(self, arguments: str) -> "BoundSparkFunction":
-        """Return the function for arguments of these types; `arguments` is a struct type as JSON."""
+        """Bind the function to the types of its arguments; `arguments` is a struct type in Spark's JSON, with a field for each argument."""
         types = [field.dataType for field in struct_of(arguments).fields]
         function = self._function
         if len(types) != function.arity:
@@ -165,11 +166,11 @@ class BoundSparkFunction(ConnectorObject):
         self._bound = bound
 
     def identity(self) -> str:
-        """Return a text with the name, the argument types and the result type."""
+        """Return a text with the name, the argument types and the result type, so that Java treats objects with the same text as equal."""
         return f"{self._bound.name} {self._bound.inputs} {self._bound.result}"
 
     def constants(self) -> Mapping[str, Any]:
-        """Return the names, types and properties of the function for Spark."""
+        """Return the results of Spark's methods that never change: the names, types and properties of the function."""
         bound = self._bound
         of_type = f"({bound.inputs[-1].simpleString()})" if bound.inputs else ""
         return {
@@ -207,10 +208,10 @@ class FunctionCall:
 
 
 def call_of(node: Mapping[str, Any], name: str) -> FunctionCall | None:
-    """Parse an expression as a call of a function with a positive number; return None if it is not such a call.
+    """Parse an expression as a call of `bucket` or `truncate` with a positive literal number; return None if it is not such a call.
 
     Args:
-        node: An expression of Spark, in the form of `bridge/java/ConnectorJson.java`.
+        node: An expression of Spark, in the JSON of `bridge/java/ConnectorJson.java`.
         name: `bucket` or `truncate`.
     """
     if node["kind"] != "function" or not node["name"].startswith(f"{CANONICAL}{name}("):
@@ -226,7 +227,7 @@ def _count(number: int) -> str:
 
 
 def _kind_of(function: Function, kind: DataType) -> PrimitiveType:
-    """Return the Iceberg type of a function's argument. Refuse a type that the function does not support."""
+    """Return the Iceberg type of a function's argument. Raises `UnsupportedFeatureError` for a type that the function does not support."""
     if not isinstance(kind, function.takes):
         names = ", ".join(dict.fromkeys(supported().simpleString().partition("(")[0] for supported in function.takes))
         raise UnsupportedFeatureError(
@@ -245,7 +246,7 @@ def _check_number(function: Function, kind: DataType) -> None:
 
 
 def _number(function: str, column: Column) -> Column:
-    """Return the first argument, with a runtime error if it is not positive."""
+    """Return the first argument of a function, changed so that the query fails if the argument is not positive."""
     refusal = F.raise_error(F.concat(F.lit(f"{function}: the first argument must be above 0, and it is "), column.cast("string"))).cast(
         "int"
     )
@@ -293,7 +294,7 @@ def _bind_truncate(function: Function, types: Sequence[DataType]) -> BoundFuncti
 
 
 def _truncate_to(width: int) -> Function:
-    """Return `truncate` with a fixed width."""
+    """Return the function of one argument that truncates to a fixed width; see `function_of_width`."""
 
     def bind(function: Function, types: Sequence[DataType]) -> BoundFunction:
         bound = _bind_truncate(FUNCTIONS["truncate"], [_NUMBER, types[0]])

@@ -33,7 +33,7 @@ def transforms_in(spark: SparkSession) -> PortableTransforms:
 
 
 class TransformColumns(PortableTransforms):
-    """Partition transforms in a classic session."""
+    """Computes partition transforms of columns in a classic session, with expressions of Catalyst where these are faster."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -49,21 +49,21 @@ class TransformColumns(PortableTransforms):
         return self._hash(column, kind).bitwiseAND(F.lit(0x7FFFFFFF)) % buckets
 
     def truncate(self, column: Column, kind: PrimitiveType, width: Column) -> Column:
-        """Return a truncated column of the same type.
+        """Return the result of `truncate` of a column, with the same type.
 
         Args:
             column: The column.
             kind: The Iceberg type of the column.
-            width: An int column: the number of code points or bytes that are kept; numbers are rounded down to multiples of it.
+            width: An int column. Texts keep this number of code points, bytes this number of bytes, and numbers are rounded down to a multiple of it.
         """
         return self._truncated_decimals(column, kind, width) if isinstance(kind, DecimalType) else truncate_column(column, kind, width)
 
     def truncate_of(self, column: Column, kind: PrimitiveType, transform: TruncateTransform) -> Column:
-        """Return a column with the truncate transform of a partition spec applied."""
+        """Return the result of a spec's truncate transform of a column, with the same type."""
         return self.truncate(column, kind, F.lit(transform.width))
 
     def bucket_of(self, column: Column, kind: PrimitiveType, transform: BucketTransform) -> Column:
-        """Return a column with the bucket transform of a partition spec applied."""
+        """Return the result of a spec's bucket transform of a column (int)."""
         return self.bucket(column, kind, F.lit(transform.num_buckets))
 
     def _hash(self, column: Column, kind: PrimitiveType) -> Column:
@@ -82,19 +82,19 @@ class TransformColumns(PortableTransforms):
         return F.when(number.isNotNull(), column_of(spark, murmur3_hash(spark, number)))
 
     def _hash_of_bytes(self, content: Any) -> Column:
-        """Return the hash of the specification for an expression of type binary."""
+        """Return the specification's hash for buckets (int) of an expression of type binary."""
         hasher = "org.apache.commons.codec.digest.MurmurHash3"
         hashed = static_invoke(self._spark, hasher, "hash32x86", data_type(self._spark, "int"), [content], returns_null=False)
         return column_of(self._spark, hashed)
 
     def _micros(self, column: Column, kind: PrimitiveType) -> Column:
-        """Return the microseconds of a timestamp without time zone, which is Spark's internal form of it."""
+        """Convert timestamps or times to microseconds. For timestamps without a zone it is faster than the base class: it takes Spark's internal value."""
         if not isinstance(kind, TimestampType | TimestampNanoType):
             return super()._micros(column, kind)
         return micros_of(self._spark, column, has_zone=False)
 
     def _truncated_decimals(self, column: Column, kind: DecimalType, width: Column) -> Column:
-        """Truncate decimals with Java's decimals, which can have one more digit than Spark's. If the result does not fit, Spark raises its error."""
+        """Truncate decimals by Java's `BigDecimal`, because a result can need one digit more than Spark's type has. Then the query fails with Spark's error."""
         spark, exact = self._spark, object_type(self._spark, "java.math.BigDecimal")
         value = self._big_decimal(column)
         unscaled = [expression_of(spark, width.cast("bigint")), literal(spark, kind.scale, data_type(spark, "int"))]

@@ -23,13 +23,13 @@ _COMBINE_LEVELS = 3
 
 @dataclass(frozen=True)
 class TaskFunction:
-    """The function of a Spark task: it calls the wrapped function with an item, and returns the result."""
+    """The function that Spark's tasks call with each item: it calls `function`, and sends its errors to the driver."""
 
     function: Callable[[Any], Any]
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, item: Any) -> Any:
-        """Return the function's result for an item. An error about a missing file also states that a worker may be another machine."""
+        """Return the function's result for an item. An error about a missing file gets the advice that workers may not see this machine's files."""
         with self.errors.carry():
             try:
                 return self.function(item)
@@ -45,14 +45,15 @@ def map_in_tasks(
     tasks: int | None = None,
     combine: Callable[[Any, Any], Any] | None = None,
 ) -> Iterator[Any]:
-    """Yield the results of a function for items, in the order of the items. Each task has several consecutive items.
+    """Apply a function to items in the tasks of a Spark job. Yield the results in the order of the items; each task gets several consecutive items.
 
     Args:
         spark: A classic session.
         description: The name of the job in Spark's UI.
         function: The function. A task unpickles one copy for all of its items.
         items: The items.
-        tasks: The number of tasks for which the work is large enough; at least as many are used as Spark runs at a time. None for several tasks per processor.
+        tasks: The number of tasks that the work is worth; Spark gets at least as many tasks as it runs at a time, if there are enough items. None for several
+            tasks per processor.
         combine: A function that combines two results. If set, tasks combine results before they reach the driver, and a single combined result is yielded.
 
     Raises:

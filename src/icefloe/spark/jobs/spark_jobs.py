@@ -1,4 +1,4 @@
-"""Running Icefloe's Spark jobs: with a name in Spark's UI, cancellation by Ctrl-C, and the errors of tasks raised on the driver.
+"""Functions that run Icefloe's Spark jobs: with a name in Spark's UI, cancellation by Ctrl-C, and the errors of tasks raised on the driver.
 
 The transport of an `IcefloeError` from a task to the driver is in `task_errors.py`.
 """
@@ -77,7 +77,7 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
 
 
 def _tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
-    """Return the number of completed tasks and of all tasks, in the stages of a job group that have begun."""
+    """Return the number of completed tasks and the number of all tasks, in those stages of a job group that have begun."""
     tracker = context.statusTracker()
     try:
         jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]

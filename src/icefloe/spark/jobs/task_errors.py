@@ -38,11 +38,11 @@ _PACKED = re.compile(r"\n?icefloe-error\[[A-Za-z0-9+/=]*(?:\.[0-9a-f]*)?(?:\]|\Z
 
 
 class TaskError(Exception):
-    """An `IcefloeError` that leaves a Spark task, with the sealed text in its message."""
+    """The exception with which a Spark task fails instead of an `IcefloeError`; its message contains the signed text from `seal`."""
 
 
 class _Fields(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of an error in the sealed text."""
+    """The fields of an error in the signed text, from which the driver creates the error again."""
 
     job: str
     code: str
@@ -62,11 +62,11 @@ def key_of_this_process() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TaskErrors:
-    """The sender's side, which tasks get inside the function that they run.
+    """Sends errors from tasks to the driver. The functions that tasks run contain an object of this class.
 
     Attributes:
-        key: The key of the driver's process.
-        job: The id of the job; None for the job of Icefloe that currently runs the task.
+        key: The random key of the driver's process, which signs errors.
+        job: The id of the job; None to use the job of Icefloe to which the running task belongs.
     """
 
     key: bytes = field(default_factory=key_of_this_process, repr=False)
@@ -74,7 +74,7 @@ class TaskErrors:
 
     @contextmanager
     def carry(self) -> Iterator[None]:
-        """If the block raises an `IcefloeError` in a job of Icefloe, raise it in the form that `error_in` reads; otherwise leave errors unchanged."""
+        """Return a context that replaces an `IcefloeError` by a `TaskError`, for `error_in` on the driver; outside of Icefloe's jobs it does nothing."""
         try:
             yield
         except IcefloeError as error:
@@ -85,7 +85,7 @@ class TaskErrors:
 
 
 def seal(error: IcefloeError, job: str, key: bytes) -> str:
-    """Return the error as a signed text of bounded length."""
+    """Convert an error to a signed text of bounded length, which `error_in` converts back."""
     problems = [
         (_shorten(problem.where, MOST_PROBLEM_TEXT), _shorten(problem.what, MOST_PROBLEM_TEXT))
         for problem in error.problems[:MOST_PROBLEMS]
@@ -107,7 +107,7 @@ def seal(error: IcefloeError, job: str, key: bytes) -> str:
 
 
 def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
-    """Return the error that a task of this job sealed with this key; None if the text does not contain such an error."""
+    """Return the error from the signed text of a task of this job inside `text`; None if there is no such text, or another key has signed it."""
     for match in _SEALED.finditer(text):
         payload, signature = match.groups()
         if hmac.compare_digest(_signature(payload, key), signature):
@@ -118,7 +118,7 @@ def error_in(text: str, job: str, key: bytes) -> IcefloeError | None:
 
 
 def without_packed_errors(text: str) -> str:
-    """Return a text without sealed errors, and without the beginning of a truncated one."""
+    """Return a text without the signed texts of errors in it; also without the beginning of a truncated one."""
     return _PACKED.sub("", text)
 
 
@@ -142,7 +142,7 @@ def _decode(payload: str, job: str) -> IcefloeError | None:
 
 @cache
 def _kinds() -> dict[str, type[IcefloeError]]:
-    """Return the classes of `errors.py` by code; messages can only refer to these constructors."""
+    """Return the error classes of `errors.py` by code. Only these classes can be created from a signed text."""
     kinds, remaining = {IcefloeError.code: IcefloeError}, [IcefloeError]
     while remaining:
         subclasses = [kind for kind in remaining.pop().__subclasses__() if kind.__module__ == IcefloeError.__module__]

@@ -1,4 +1,4 @@
-"""Serialization of values between Spark's driver and tasks, which runs no code when it is read: MessagePack of plain values and of registered classes.
+"""Serialization of values between Spark's driver and tasks as MessagePack. In contrast to pickle, decoding the bytes never runs code from them.
 
 The bytes are columns of DataFrames, and with Spark Connect they come from a server that may belong to another user. A registered dataclass is encoded as its
 name and its field values; decoding sets the fields without calling a constructor, so that bytes cannot refer to other classes or to functions. Values in RDDs
@@ -37,7 +37,7 @@ _KINDS: tuple[type, ...] = (
 
 
 class TaskValues:
-    """Encodes and decodes values of Iceberg's classes and of the additional classes `more`: enums, and dataclasses of such values."""
+    """Encodes and decodes values: numbers, texts, bytes, collections, and objects of Icefloe's classes in `_KINDS` and of the enums and dataclasses `more`."""
 
     def __init__(self, *more: type) -> None:
         self._classes: Mapping[str, type] = {kind.__name__: kind for kind in (*_KINDS, *more)}
@@ -132,7 +132,7 @@ def _values_of(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _exact(value: Any) -> Any:
-    """Return a plain value in the special form, which can represent every text and integer."""
+    """Return a text or an integer beyond 64 bits as a list that MessagePack can encode, whatever its value; any other plain value unchanged."""
     if type(value) is str:
         return [_TEXT, value.encode("utf-8", "surrogatepass")]
     return [_INT, str(value)] if type(value) is int and not -(2**63) <= value < 2**64 else value

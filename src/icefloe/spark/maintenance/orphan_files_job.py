@@ -59,14 +59,17 @@ _REFERENCED_ARROW = pa.schema([("folder", pa.string()), *((column.name, pa.strin
 
 @dataclass(frozen=True)
 class SeenFile:
-    """A local file in the state that the driver sees. If an executor sees a different state, it has its own disk, whose files are not the table's."""
+    """A local file, and its state (size and times) as the driver sees it.
+
+    An executor that sees a different state has its own disk, so that the files that it lists are not those of the table.
+    """
 
     location: str
     state: FileState
 
     @staticmethod
     def of(folder: str, location: str) -> "SeenFile | None":
-        """Return the file as this process sees it; None if the folder or the file is not local, or the location is not a regular file."""
+        """Return the file with its state in this process; None if the folder or the location is not local, or no regular file exists there."""
         if {scheme_of(folder), scheme_of(location)} != {"file"}:
             return None
         with suppress(OSError):  # deleted meanwhile; if the search needs the file, it fails with its own error
@@ -75,7 +78,7 @@ class SeenFile:
         return None
 
     def check(self, folder: str) -> None:
-        """Raise `StorageError` if this process does not see the file as the driver does."""
+        """Raise `StorageError` if the file has a different state in this process, or does not exist."""
         state = None
         with suppress(OSError):
             state = local_state(local_path(self.location))
@@ -90,7 +93,7 @@ class SeenFile:
 
 @dataclass(frozen=True)
 class FolderLister:
-    """The task function that lists folders and their subfolders for some time, and returns the files, and the folders that are still to be listed."""
+    """A function for `mapInArrow`: it lists folders and their subfolders for some time, and returns rows for files, and for folders that it has not listed."""
 
     io: FileIO
     hidden: HiddenNames
@@ -100,7 +103,7 @@ class FolderLister:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches of files and of folders."""
+        """List the folders in the batches, and yield rows for files and for folders."""
         parts = [FolderPart(row["folder"], row["level"]) for batch in batches for row in batch.to_pylist()]
         if not parts:
             return
@@ -122,13 +125,13 @@ class FolderLister:
 
 @dataclass(frozen=True)
 class ViewFiles:
-    """The task function for the rows of a view of files: it returns those in the searched folder. Sizes and times are read from the storage later."""
+    """A function for `mapInArrow`: it returns the files of a view that are in the searched folder. Their sizes and times are read from the storage later."""
 
     keys: PathKeys
     is_inside: Callable[[Sequence[str]], Sequence[bool]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches of files."""
+        """Yield rows for the files in the batches that are in the searched folder."""
         for batch in batches:
             paths = batch.column("path")
             chosen = paths.filter(pa.array(self.is_inside(paths.to_pylist()), pa.bool_())).to_pylist()
@@ -137,7 +140,7 @@ class ViewFiles:
 
 @dataclass(frozen=True)
 class LiveFilesTask:
-    """The task function for manifests: it returns the keys of the files in live entries, and the local folders of these files."""
+    """A function for `mapInArrow`: it reads manifests, and returns rows for the path keys and the local folders of the files in live entries."""
 
     io: FileIO
     keys: PathKeys
@@ -155,7 +158,7 @@ class LiveFilesTask:
 
 @dataclass(frozen=True)
 class NamedFiles:
-    """The task function for paths in metadata: it returns their keys and local folders."""
+    """A function for `mapInArrow`: for paths in metadata, it returns rows for their path keys and their local folders."""
 
     keys: PathKeys
 
@@ -168,13 +171,13 @@ class NamedFiles:
 
 @dataclass(frozen=True)
 class FilesBehindLinks:
-    """The task function for the local folders of referenced files: it returns the keys of the targets of symbolic links in these folders."""
+    """A function for `mapInArrow`: for local folders of referenced files, it returns the path keys of the targets of symbolic links in the folders."""
 
     keys: PathKeys
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches of keys."""
+        """Yield rows for the path keys of link targets."""
         links = LinkedFiles()
         for batch in batches:
             # Only the folder of each location is needed.
@@ -185,7 +188,7 @@ class FilesBehindLinks:
 
 
 def _key_rows(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> Iterator[pa.RecordBatch]:
-    """Yield rows with the keys of locations, and rows with those of their local folders that are not yet in `folders`, to which they are added."""
+    """Yield rows with the path keys of locations, and a row for each local folder of a file that is not in `folders` yet; add these folders to `folders`."""
     if locations:
         yield _batch(_REFERENCED_ARROW, _key_columns(keys, locations), len(locations))
     named = {location.rpartition("/")[0] for location in locations}
@@ -196,7 +199,7 @@ def _key_rows(keys: PathKeys, locations: Sequence[str], folders: set[str]) -> It
 
 
 def pack_orphans(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the orphan files of a task as a few rows, each with thousands of files in Arrow's format, because Python receives Spark's rows one by one."""
+    """Pack the orphan files of a task into few rows, each with thousands of files in Arrow's format, because the driver receives Spark's rows one by one."""
     waiting = pa.Table.from_batches([], LISTED)
     for batch in batches:
         waiting = pa.concat_tables([waiting, pa.Table.from_batches([batch]).cast(LISTED)])
@@ -235,7 +238,7 @@ def find_orphans(spark: SparkSession, request: OrphanRequest) -> Generator[Any, 
 
 @dataclass(frozen=True)
 class _OrphanSearch:
-    """A running search. `stack` releases the data on the executors' disks."""
+    """A running search for orphan files. The caller closes `stack` at the end, which releases the data on the executors' disks."""
 
     spark: SparkSession
     request: OrphanRequest
@@ -260,7 +263,7 @@ class _OrphanSearch:
         yield from self._stream(rows.repartition(partitions))
 
     def _list_files(self) -> DataFrame:
-        """Return the files in and below the folder. They are listed in rounds; each divides the folders that the previous round has found but not listed."""
+        """Return the files in and below the folder. Each round of tasks lists the folders that the previous round has found but not listed."""
         description = f"list the files of {self.request.table_name}"
         parts = self.spark.createDataFrame([(self.request.folder.rstrip("/"), 0)], _PARTS)
         rounds: list[DataFrame] = []
@@ -293,7 +296,7 @@ class _OrphanSearch:
         return listed
 
     def _referenced_keys(self, referenced: ReferencedFiles) -> DataFrame:
-        """Return a row for each referenced file: the hash of its key, its scheme and its authority. Raises the errors of `ReferencedFiles.batches`."""
+        """Return a row for each referenced file: the hash of its path key, its scheme and its authority. Raises the errors of `ReferencedFiles.batches`."""
         keys, description = self.request.keys, f"read the files that {self.request.table_name} needs"
         rows = manifest_rows(self.spark, referenced.manifests).mapInArrow(LiveFilesTask(self.request.io, keys), _REFERENCED_ROWS)
         paths = [*referenced.paths, *referenced.manifests["manifest_path"].to_pylist()]
@@ -307,7 +310,7 @@ class _OrphanSearch:
         return self._compute_once(_hash_keys(rows.where("key IS NOT NULL")), description)
 
     def _unreferenced_files(self, listed: DataFrame, referenced: DataFrame) -> DataFrame:
-        """Return the listed files that are not referenced, by the rule for prefixes. Raises `InvalidInputError` as `PathDatabase.unreferenced_files` does."""
+        """Return the listed files that are not referenced; `request.mismatch` decides about equal paths with different prefixes. Raises `InvalidInputError`."""
         # A broadcast join would bring all hashes to the driver.
         others = referenced.hint("merge")
         by_key = listed.join(others, "hash", "left_anti")
@@ -331,7 +334,7 @@ class _OrphanSearch:
         return by_key
 
     def _can_differ(self, listed: DataFrame, referenced: DataFrame) -> bool:
-        """Return whether a file may be referenced with a different prefix than a listed file has. Raises `InvalidInputError` for too many prefixes."""
+        """Return whether prefixes (scheme and authority) of referenced and listed files differ. Raises `InvalidInputError` if there are too many prefixes."""
         both_prefixes = []
         for rows in (listed, referenced):
             prefixes = _prefixes(rows).limit(MOST_PREFIXES + 1)
@@ -343,7 +346,7 @@ class _OrphanSearch:
         return any(not prefix.is_of(other) for prefix in both_prefixes[1] for other in both_prefixes[0])
 
     def _stream(self, rows: DataFrame) -> Iterator[Any]:
-        """Yield the orphan files from packed rows; Spark sends one partition after the other."""
+        """Yield the tables of orphan files in packed rows. Spark sends one partition after the other, so that the driver holds only one."""
         iterator = rows.toLocalIterator()
         while True:
             try:
@@ -356,7 +359,7 @@ class _OrphanSearch:
                 yield stream.read_all()
 
     def _compute_once(self, rows: DataFrame, description: str) -> DataFrame:
-        """Compute rows once, and keep them on the executors' disks. If an executor is lost, they are not computed again, and reading them fails."""
+        """Compute rows now, and store them on the executors' disks. If an executor is lost, reading them fails, because they must not be computed again."""
         computed = run_job(self.spark, description, lambda: rows.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY))
         stored = computed._jdf.queryExecution().logical().rdd()
         self.stack.callback(stored.unpersist, False)
@@ -375,7 +378,7 @@ def view_columns(view: DataFrame) -> DataFrame:
 
 
 def files_of_view(request: OrphanRequest) -> Callable[[], Iterator[Any]]:
-    """Return the files of a Spark Connect view as tables with the schema `LISTED`; its rows are streamed to this process."""
+    """Return a function that yields the files of a Spark Connect view as tables with the schema `LISTED`. It streams the view's rows to this process."""
     rows = view_columns(request.view).where(f"modified_ms < {request.older_than_ms} AND path IS NOT NULL").select("path")
 
     def files() -> Iterator[Any]:
@@ -391,7 +394,7 @@ def _path_schema() -> StructType:
 
 
 def _hash_keys(rows: DataFrame, *names: str) -> DataFrame:
-    """Return rows with hashes in place of keys. If different keys have equal hashes, a file is kept."""
+    """Replace path keys by their hashes. If different keys have equal hashes, a file counts as referenced, so that no file is deleted wrongly."""
     return rows.select(*names, sf.xxhash64("key").alias("hash"), "scheme", "authority")
 
 
@@ -400,7 +403,7 @@ def _prefixes(rows: DataFrame) -> DataFrame:
 
 
 def _key_columns(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence[Any]]:
-    """Return columns with the key, the scheme and the authority of each location."""
+    """Return three columns by name, with the path key, the scheme and the authority of each location."""
     keyed = [keys.file(location) for location in locations]
     return {
         "key": [key for key, _ in keyed],
@@ -410,7 +413,7 @@ def _key_columns(keys: PathKeys, locations: Iterable[str]) -> dict[str, Sequence
 
 
 def _batch(schema: pa.Schema, columns: Mapping[str, Sequence[Any]], rows: int) -> pa.RecordBatch:
-    """Return a batch; columns that are not passed are null."""
+    """Create a batch with the columns of a schema; columns that are not in `columns` are null."""
     arrays = [pa.array(columns[column.name], column.type) if column.name in columns else pa.nulls(rows, column.type) for column in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -424,7 +427,7 @@ class _Rows:
         self._count = 0
 
     def add(self, columns: Mapping[str, Sequence[Any]], rows: int) -> Iterator[pa.RecordBatch]:
-        """Add rows, and yield a batch if there are enough."""
+        """Add rows; if enough rows have been added, yield them as a batch."""
         for name, values in self._columns.items():
             values.extend(columns.get(name) or [None] * rows)
         self._count += rows
@@ -432,7 +435,7 @@ class _Rows:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yield the remaining rows as a last batch, if there are any."""
+        """Yield the rows that are not in a batch yet as a last batch, if there are any."""
         if self._count:
             yield _batch(self._schema, self._columns, self._count)
             self._columns, self._count = {name: [] for name in self._schema.names}, 0

@@ -1,4 +1,4 @@
-"""The source of a MERGE, read to the driver if it is small.
+"""The source of a MERGE whose rows fit on the driver.
 
 Reading the source once ensures that both joins of `merge_planner.py` use the same rows. The values of its keys prune the target (`target_pruning.py`).
 `bridge/java/GatheredRows.java` holds the rows.
@@ -25,7 +25,7 @@ _UNKNOWN_BYTES = 2**50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroadcastSource:
-    """The rows of a source, all on the driver.
+    """The rows of a MERGE's source, all of which are in the driver's JVM.
 
     Attributes:
         rows: Java's `GatheredRows` object.
@@ -39,7 +39,7 @@ class BroadcastSource:
 
 
 def read_small_source(spark: SparkSession, session: Any, source: Any) -> BroadcastSource | None:
-    """Read the rows of a source; return None if they would take more than `MOST_SOURCE_BYTES`.
+    """Read the rows of a MERGE's source to the driver; return None if they would take more than `MOST_SOURCE_BYTES`.
 
     First some rows are read, to measure their size and to compute how many rows are within the limit. Then all rows are read.
     """
@@ -57,7 +57,7 @@ def read_small_source(spark: SparkSession, session: Any, source: Any) -> Broadca
 
 
 def is_known(size: int) -> bool:
-    """Return True if the size of a source that Spark reports is an estimate, and not its default."""
+    """Return whether the size in bytes that Spark reports for a source is an estimate, and not the huge default for unknown sizes."""
     return size < _UNKNOWN_BYTES
 
 
@@ -69,14 +69,14 @@ def first_rows(size: int, row_size: int) -> int:
         row_size: Spark's estimate of one row, in bytes.
 
     Returns:
-        The number of rows; 0 if the source is too large according to Spark's estimate.
+        The number of rows; 0 if the source is larger than `MOST_SOURCE_BYTES` by Spark's estimate, so that it should not be read.
     """
     estimate = size if is_known(size) else 0
     return 0 if estimate > MOST_SOURCE_BYTES else min(_FIRST_ROWS, MOST_SOURCE_BYTES // max(row_size, 1))
 
 
 def source_plan(spark: SparkSession, session: Any, schema: Any, source: BroadcastSource) -> Any:
-    """Return a logical plan of the rows, with new attribute ids.
+    """Return a logical plan over the rows of a source, with new attribute ids; `schema` is the Spark schema of the rows.
 
     It is a plan over an RDD, because for a plan of local rows every rule of Spark's optimizer would visit each row.
     """

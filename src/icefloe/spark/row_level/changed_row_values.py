@@ -1,4 +1,4 @@
-"""Changed rows in Spark tasks: rows with the table's schema, the row ids that they keep, and the positions of deleted rows by data file.
+"""Helpers for Spark tasks that change rows: conversion of rows to the table's schema, row ids that rows keep, and positions of deleted rows by data file.
 
 `changed_rows_job.py` and `upsert_job.py` run these tasks. Spec: Row Lineage; Row-level Deletes.
 """
@@ -26,8 +26,8 @@ def table_rows(batch: pa.RecordBatch, ordinals: Sequence[int], names: Sequence[s
     """Convert columns of a batch to rows with the table's schema.
 
     Args:
-        batch: rows in the form in which a Spark task receives them.
-        ordinals: ordinals of the columns.
+        batch: rows as a Spark task receives them, with Spark's Arrow types.
+        ordinals: ordinals of the columns in the batch.
         names: the table's names for these columns, in the same order.
         schema: the table's schema.
 
@@ -43,7 +43,7 @@ def table_rows(batch: pa.RecordBatch, ordinals: Sequence[int], names: Sequence[s
 
 
 def with_row_ids(rows: Any, row_ids: Any, schema: Schema) -> Any:
-    """Add the two row lineage columns to rows. Rows with a null row id get an id at the commit; all rows get their sequence number then."""
+    """Add the two row lineage columns to rows of a `pyarrow.Table`: the row ids, and null sequence numbers. The commit replaces nulls in both."""
     lineage = (row_ids, pa.nulls(rows.num_rows, pa.int64()))
     for field, column in zip(with_lineage(schema.fields)[-2:], lineage, strict=True):
         rows = rows.append_column(field.name, column)
@@ -51,7 +51,7 @@ def with_row_ids(rows: Any, row_ids: Any, schema: Schema) -> Any:
 
 
 class DeletedPositions:
-    """The positions of deleted rows in a task, by location of the data file."""
+    """Collects the positions of the rows that a task deletes, by location of the data file."""
 
     def __init__(self) -> None:
         self._by_path: dict[str, list[Positions]] = {}
@@ -64,12 +64,12 @@ class DeletedPositions:
             self._by_path.setdefault(path, []).append(all_positions[codes == code])
 
     def pack(self) -> PackedPositions:
-        """Return the number of positions and their serialized deletion vector, for each location."""
+        """Return for each location the number of positions and their serialized deletion vector, to send them to the driver."""
         return {path: _pack(np.unique(np.concatenate(parts))) for path, parts in self._by_path.items()}
 
 
 def joined_positions(packed: Iterable[PackedPositions]) -> dict[str, Positions]:
-    """Merge the positions from all tasks. Return them by location, in ascending order."""
+    """Merge the results of `DeletedPositions.pack` of all tasks. Return the positions by location, each as an ascending array."""
     by_path: dict[str, list[Positions]] = {}
     for outcome in packed:
         for path, (count, vector) in outcome.items():

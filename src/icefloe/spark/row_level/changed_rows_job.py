@@ -41,20 +41,19 @@ from icefloe.spec.schema.schema import Schema, schema_with_lineage
 DELETE, UPDATE, INSERT, REINSERT = 1, 2, 3, 4
 _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 _PREFIX = "icefloe "
-# A function that gets a finished job and its numbers of updated and deleted rows. It returns how many of each matched no source row of a MERGE, or None if
-# Spark
-# has no such count.
+# A function that gets a finished job and its numbers of updated and deleted rows. It returns how many of the updated and of the deleted rows matched no source
+# row of a MERGE; None if Spark has not counted them.
 Unmatched = Callable[[DataFrame, int, int], tuple[int | None, int | None]]
 
 
 def none_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
-    """Return zeros, for statements without a clause for unmatched rows."""
+    """Return 0 updated and 0 deleted rows; the `Unmatched` function of statements without a clause for rows that match no source row."""
     return 0, 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrdinals:
-    """The ordinals of the columns of changed rows.
+    """Where the columns of changed rows are: their ordinals in the rows of the job.
 
     Attributes:
         operation: ordinal of the operation.
@@ -73,7 +72,7 @@ class RowOrdinals:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The result of a Spark task; `counts` has the number of rows by operation."""
+    """The result of a Spark task; `counts[operation]` is the number of rows with an operation, such as `UPDATE`."""
 
     attempt: TaskAttempt
     files: list[DataFile] = field(default_factory=list)
@@ -86,7 +85,7 @@ _VALUES = TaskValues(_Outcome, TaskAttempt)
 
 @dataclass(frozen=True)
 class TaskChanger:
-    """The function of the Spark tasks: it takes rows with their operations, and returns a single row with the serialized outcome."""
+    """A function for `mapInArrow`: it writes the changed rows of a task, and returns a single row with the serialized `_Outcome`."""
 
     target: WriteTarget  # includes the row lineage columns if rows keep their ids
     schema: Schema
@@ -174,7 +173,7 @@ def write_changed_rows(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarg
 
 
 def _spread(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget) -> DataFrame:
-    """Return the rows distributed and sorted as the table's properties require. The ordinals of columns do not change."""
+    """Distribute and sort changed rows as the table's properties require. The ordinals of their columns do not change."""
     if not ordinals.row:
         return rows
     names = [f"{_PREFIX}{ordinal}" for ordinal in range(len(rows.columns))]
@@ -184,7 +183,7 @@ def _spread(rows: DataFrame, ordinals: RowOrdinals, target: WriteTarget) -> Data
 
 
 def row_ordinals(columns: Sequence[tuple[str, int]], row_id: Sequence[tuple[str, int]], metadata: Sequence[tuple[str, int]]) -> RowOrdinals:
-    """Return the ordinals of the columns of changed rows.
+    """Create the `RowOrdinals` from the projections that Spark passes.
 
     Args:
         columns: names and ordinals of the table's columns.

@@ -38,10 +38,10 @@ _BLOOM_FILTER = "org.apache.spark.util.sketch.BloomFilter"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeSource:
-    """A source whose keys were read.
+    """A source that is too large for the driver, with what was computed from its keys.
 
     Attributes:
-        plan: the rows, with the columns of the source.
+        plan: the logical plan of the rows, with the columns of the source.
         figures: Java's `GatheredRows` object with one row: the Bloom filter, then the least and the greatest value of each key.
         bloom_filter: the bytes of Spark's Bloom filter for the combination of all keys.
         keys: the equalities of the join condition whose values were read.
@@ -54,7 +54,10 @@ class LargeSource:
 
 
 def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any, keys: Sequence[MatchKey]) -> LargeSource | None:
-    """Read the keys of a source with one job. Return None if the target is to be joined without pruning.
+    """Read the keys of a source with one job.
+
+    Return None if the keys cannot prune the target, or if reading them would cost more than it saves: the target is small, or the source must be stored and is
+    larger than the target.
 
     Args:
         spark: the Python session.
@@ -93,7 +96,7 @@ def _is_hashed(key: MatchKey) -> bool:
 
 
 def _can_be_read_again(spark: SparkSession, plan: Any) -> bool:
-    """Return True for a plan of filters and columns over a fixed list of files, or a snapshot of a table, without random functions and subqueries."""
+    """Return whether a plan always returns the same rows: only filters and projections over files, snapshots of tables or local rows, all deterministic."""
     name = plan.nodeName().partition(" ")[0]
     if name not in _READ_AGAIN or not plan.deterministic() or not plan.subqueries().isEmpty():
         return False
@@ -106,7 +109,7 @@ def _can_be_read_again(spark: SparkSession, plan: Any) -> bool:
 
 
 def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], count: int) -> DataFrame:
-    """Return one row with the Bloom filter, and the least and the greatest value of each key."""
+    """Return a DataFrame of one row: the Bloom filter, then the least and the greatest value of each key. `count` is the estimated number of rows."""
     bits = max(1024, min(_MOST_BITS, _BITS_PER_KEY * count))
     numbers = [expression_of(spark, F.lit(number).cast("bigint")) for number in (max(1, count), bits)]
     hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.source for key in keys]))
@@ -120,7 +123,7 @@ def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], cou
 
 
 def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], relation: Any, source: LargeSource) -> Any:
-    """Return the target pruned by the source's keys: without files, row groups and most rows that match no key.
+    """Return the logical plan of the target, without files, row groups and most rows that match no key of the source.
 
     The condition is placed above the nodes over the scan, because a key, for example a cast, may fail for rows that the filters in these nodes remove.
 

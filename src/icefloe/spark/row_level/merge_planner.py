@@ -33,7 +33,7 @@ _OUTPUT = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergeJoin:
-    """The join of a MERGE's query.
+    """The parts of a MERGE's query plan around its join of target and source.
 
     Attributes:
         nodes_above: the nodes above the join, from the top.
@@ -57,7 +57,7 @@ class _MergeJoin:
 
 
 def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: Collection[str]) -> DataFrame:
-    """Return the rows of a statement's query, with the plan changed if possible.
+    """Return the rows of a MERGE's query, with its join changed as this module describes, if that is possible.
 
     Args:
         spark: the session of Python.
@@ -75,7 +75,7 @@ def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: C
 
 
 def _plan(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
-    """Return the query with its target pruned by the source's keys; None to keep Spark's plan."""
+    """Return the plan of the MERGE's query with its target pruned by the source's keys; None to keep Spark's plan."""
     small_source = read_small_source(spark, session, merge.source)
     if small_source is not None:
         return _planned_over(spark, session, merge, small_source)
@@ -88,7 +88,7 @@ def _plan(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:
 
 
 def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) -> _MergeJoin | None:
-    """Return the query's join if it has one of these types, is over an Icefloe scan, and has an equality; otherwise None."""
+    """Find the join in a MERGE's query; return None if it has another type, its target is no Icefloe scan, or its condition has no usable equality."""
     nodes_above, join, name = chain(query, ("Project", "Filter", "MergeRows"))
     if name != "Join" or (join_type := join.joinType().toString()) not in join_types or not join.condition().isDefined():
         return None
@@ -118,7 +118,7 @@ def _merge_join(spark: SparkSession, query: Any, join_types: Collection[str]) ->
 
 
 def _planned_over(spark: SparkSession, session: Any, merge: _MergeJoin, source: BroadcastSource) -> Any:
-    """Return the query with the source's rows in place of its plan, and the target pruned and joined with them."""
+    """Return the plan of the MERGE's query over a source whose rows are on the driver, with the target pruned and joined with these rows."""
     source_columns = merge.source.output()
     local_rows = source_plan(spark, session, merge.source.schema(), source)
     joined_source = with_part(spark, local_rows, _OUTPUT, source_columns)

@@ -48,7 +48,7 @@ _KINDS = ("Updated", "Deleted")
 
 
 def unmatched_of(query: Any) -> Unmatched:
-    """Return a function that counts, after the job, the rows of a MERGE's query that have no source row."""
+    """Return a function that, after the job of a MERGE, returns how many updated and deleted rows matched no source row; see `Unmatched`."""
     _, clauses, name = chain(query, ("Project", "Filter"))
     if name != _CLAUSES:
         return _not_counted
@@ -66,7 +66,7 @@ def _all_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | No
 
 
 def _row_counts(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:
-    """Return Spark's counts for the job; None if they do not add up to the written rows, because they include tasks that ran twice."""
+    """Return Spark's counts of unmatched rows for a job; None if Spark has none, or they include tasks that ran twice, so that they do not add up."""
     plan = _clauses_node(job._jdf.queryExecution().executedPlan())
     if plan is None:
         return None, None
@@ -85,7 +85,7 @@ def _metric(plan: Any, name: str) -> int | None:
 
 
 def _clauses_node(plan: Any) -> Any:
-    """Return the node of a physical plan that runs the clauses, also inside stages of adaptive execution."""
+    """Find the node of a physical plan that runs the clauses of a MERGE, also inside stages of adaptive execution; None if there is none."""
     name = plan.nodeName()
     if name == _CLAUSES:
         return plan
@@ -102,10 +102,10 @@ def _clauses_node(plan: Any) -> Any:
 
 
 class RowLevelTable(WritableTable):
-    """The part of a loaded table that changes single rows. The commit is based on the loaded metadata, whose rows Spark has read.
+    """Base class of loaded tables: runs DELETE, UPDATE and MERGE of single rows. Commits are based on the loaded metadata, whose rows Spark has read.
 
     Attributes:
-        written: result of the statement; None before it has run.
+        written: the result of the last DELETE, UPDATE or MERGE of the table; None before it has run.
     """
 
     _row_level_scans: list[PushedScan]
@@ -117,7 +117,7 @@ class RowLevelTable(WritableTable):
         return RowLevelOperationBuilder(self, Command[info["command"]], info["options"])
 
     def check_row_level(self, command: Command) -> None:
-        """Raise the errors of a statement that can be detected before it has rows."""
+        """Raise those errors of `row_level` that can be detected before the statement has rows."""
         self._check_writable()
         # A DELETE may need only metadata, which is not known yet; if it needs rows, it is checked when it has them.
         if command is not Command.DELETE:
@@ -132,11 +132,11 @@ class RowLevelTable(WritableTable):
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
     def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:
-        """Return the rows of a write's query. If `is_append`, it may be a MERGE that only inserts."""
+        """Return the rows of a write's query. An append may be a MERGE that only inserts, whose rows `merge_planner.py` plans."""
         return plan_merge_rows(self._spark, session, query, INSERT_JOINS if is_append else ())
 
     def statement_rows(self, session: Any, query: Any, command: Command) -> DataFrame:
-        """Return the rows of a statement's query; `merge_planner.py` plans the rows of a MERGE."""
+        """Return the rows of a DELETE, UPDATE or MERGE. The rows of a MERGE are planned by `merge_planner.py`."""
         return plan_merge_rows(self._spark, session, query, MERGE_JOINS if command is Command.MERGE else ())
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:
@@ -167,9 +167,9 @@ class RowLevelTable(WritableTable):
         Args:
             command: the kind of statement.
             rows: a function that returns the statement's rows, whose first column is the operation.
-            ordinals: the ordinals of the columns in these rows.
+            ordinals: the ordinals of the columns in the statement's rows.
             options: the statement's write options.
-            unmatched: a function that counts the rows of a MERGE that no source row matched.
+            unmatched: a function that counts, after the job, the updated and deleted rows of a MERGE that matched no source row.
 
         Raises:
             ReadOnlyTableError: the table is a tag or a snapshot.
@@ -212,7 +212,7 @@ class RowLevelTable(WritableTable):
             ) from error
 
     def _changed_no_row(self, snapshot_id: int | None) -> bool:
-        """Return whether a snapshot, newer than the snapshot that the statement has read, has the same rows as its parent."""
+        """Return whether a snapshot that was committed after the statement had read the table has the same rows as its parent. False if unknown."""
         table = self._selected.table
         # An error may contain a snapshot that the statement has read, for example one that a rollback has removed from the branch.
         if snapshot_id is None or table.metadata.snapshot_by_id(snapshot_id) is not None:
@@ -224,12 +224,12 @@ class RowLevelTable(WritableTable):
         return newer is not None and (newer.operation == "replace" or newer.summary.get(CHANGES_NO_ROW) == "true")
 
     def _row_filter(self) -> BooleanExpression:
-        """Return a filter that matches every row that the statement has read."""
+        """Return a filter that matches every row that the statement's recorded scans have read; it matches all rows if no scan is recorded."""
         return any_of([pushed.scan.row_filter for pushed in self._row_level_scans]) if self._row_level_scans else AlwaysTrue()
 
 
 class RowLevelOperationBuilder(ConnectorObject):
-    """A DELETE, UPDATE or MERGE before it is checked."""
+    """Creates the `RowLevelOperation` of a DELETE, UPDATE or MERGE, after checking that the table supports it."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.RowLevelOperationBuilder",)
 
@@ -275,14 +275,14 @@ class RowLevelOperation(ScanSource):
 
     @connector_method
     def to_batch(self) -> None:
-        """Refuse Spark's own delta write, which runs only in a session without Java's `SparkRule`."""
+        """Raise `UnsupportedFeatureError`, because Spark calls this method for its own delta write, which it uses only without Java's `SparkRule`."""
         raise UnsupportedFeatureError(
             f"rows of {self._text()} are written by Icefloe", next_step="attach the catalog to this session with icefloe.spark.attach"
         )
 
     @connector_method
     def run(self, session: JavaObject, query: JavaObject, projections: JavaObject) -> dict[str, int | None] | None:
-        """Run the statement, commit it, and return its counts.
+        """Run the statement, commit it, and return the counts of `statement_counts`.
 
         Args:
             session: the Java session that runs the statement.

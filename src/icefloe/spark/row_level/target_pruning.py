@@ -26,8 +26,8 @@ class MatchKey:
     """An equality in the join condition.
 
     Attributes:
-        target: the side that is an expression of the target's columns.
-        source: the side that is an expression of the source's columns.
+        target: the side of the equality over the target's columns, a Catalyst expression.
+        source: the side of the equality over the source's columns, a Catalyst expression.
         nulls_are_equal: True for `<=>`, False for `=`.
     """
 
@@ -37,7 +37,7 @@ class MatchKey:
 
 
 def match_keys(condition: Any, target_columns: Any, source_columns: Any) -> list[MatchKey]:
-    """Return the equalities between target and source that are true whenever the condition is true.
+    """Find the equalities between target and source that are true for every pair of rows for which the join condition is true.
 
     Args:
         condition: the join condition, as a Catalyst expression.
@@ -67,7 +67,7 @@ def _is_of(columns: Any, expression: Any) -> bool:
 
 
 def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], source_columns: Any, rows: Any) -> Any:
-    """Return the target's scan relation without files and row groups that contain no key of the source.
+    """Return the target's scan relation pruned by the keys of a small source: without files, row groups and rows outside of the keys' values.
 
     Args:
         spark: the Python session.
@@ -101,12 +101,12 @@ def prune_target(spark: SparkSession, relation: Any, keys: Iterable[MatchKey], s
 
 
 def bounds_as_predicates(column_name: str, bounds: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Return predicates of Spark's connector that are true for every column value between two literals."""
+    """Return predicates that are true for every value of a column between two literals. They are in the JSON of `bridge/java/ConnectorJson.java`."""
     return _predicates(column_name, bounds, ())
 
 
 def _predicates(column_name: str, bounds: Sequence[Any], values: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Return predicates that are true for every matching row, in the form in which Spark pushes them: IN with the values, or a range."""
+    """Return predicates that are true for every matching row, in the JSON of `ConnectorJson.java`: IN with the values or, without values, a range."""
     column = {"kind": "reference", "parts": [column_name]}
     operands = [("IN", values)] if values else [(">=", bounds[:1]), ("<=", bounds[1:])]
     return [{"kind": "Predicate", "name": name, "children": [column, *literals]} for name, literals in operands]

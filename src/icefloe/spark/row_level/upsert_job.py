@@ -53,7 +53,16 @@ _RESULT = StructType([StructField("outcome", BinaryType(), False)])
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """The result of a Spark task; `positions` are the positions of replaced rows, by location of the data file."""
+    """The result of a Spark task.
+
+    Attributes:
+        attempt: the attempt of the task.
+        files: the data files that it wrote.
+        positions: the positions of replaced rows, by location of the data file.
+        matched: the number of source rows with a matching row in the table.
+        updated: the number of matched source rows with a changed value, which were written.
+        unmatched: the number of source rows without a matching row.
+    """
 
     attempt: TaskAttempt
     files: list[DataFile] = field(default_factory=list)
@@ -68,9 +77,9 @@ _VALUES = TaskValues(TaskOutcome, TaskAttempt)
 
 @dataclass(frozen=True)
 class TaskUpserter:
-    """The function of the Spark tasks: it takes joined rows, and returns a single row with the serialized `TaskOutcome`.
+    """A function for `mapInArrow`: it takes joined rows, writes them, and returns a single row with the serialized `TaskOutcome`.
 
-    The columns are: those of the source, with the names `names`; those of the table, if rows are compared; and file, position and row id of the matching row.
+    A joined row has the source's columns, named `names`; the table's columns, if rows are compared; and the file, position and row id of the matching row.
     """
 
     target: WriteTarget  # includes the row lineage columns if rows keep their ids
@@ -97,7 +106,7 @@ class TaskUpserter:
     def _rows_to_write(
         self, batches: Iterable[pa.RecordBatch], outcome: TaskOutcome, replaced: DeletedPositions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to write, and count inserted, updated and unchanged rows."""
+        """Yield the new and changed rows, add the positions of replaced rows to `replaced`, and count rows in `outcome`."""
         for batch in map(with_list_offsets, batches):
             rows = table_rows(batch, range(len(self.names)), self.names, self.schema)
             matched = numpy_of(batch.column(batch.num_columns - len(_LOCATION_COLUMNS)).is_valid())
@@ -170,7 +179,7 @@ def upsert_rows(request: UpsertRequest) -> UpsertedRows:
 
 
 def _join_stored_rows(request: UpsertRequest, *, compares: bool) -> DataFrame:
-    """Return the source's rows, each with the table's row that has the same key. If rows are not updated, return only the rows without a match."""
+    """Join the source with the stored rows by key, and return the source's rows for `TaskUpserter`. Without updates, return only rows without a match."""
     source: SparkRows = request.source.rows
     schema, rows = request.scan.schema, source.frame
     no_location = [
@@ -189,7 +198,7 @@ def _join_stored_rows(request: UpsertRequest, *, compares: bool) -> DataFrame:
 
 
 def _stored_rows(request: UpsertRequest, fields: Sequence[NestedField]) -> DataFrame:
-    """Return the rows of the planned files: the requested columns, the keys, and the file and position of each row."""
+    """Return the rows of the planned files, with the columns `fields`, the location columns (file, position, row id) and the keys."""
     scan = request.scan
     names = {column.name for column in scan.schema.fields}
     location_columns = [
@@ -223,14 +232,14 @@ def _same_keys(request: UpsertRequest) -> Column:
 
 
 def _positions(request: UpsertRequest, outcomes: Sequence[TaskOutcome]) -> tuple[NDArray[np.int64], ...]:
-    """Return the positions of replaced rows for each scan task."""
+    """Return the positions of replaced rows for each scan task of the request, in order; an empty array if there are none."""
     by_path = joined_positions(outcome.positions for outcome in outcomes)
     empty = np.empty(0, np.int64)
     return tuple(by_path.get(task.file.file_path, empty) for task in request.tasks)
 
 
 def _ambiguous(request: UpsertRequest) -> Exception:
-    """Return the error for keys with several rows in the table. A second join finds these keys."""
+    """Return the error for keys of the source that match several rows of the table. It runs a second join to find these keys."""
     schema, spark = request.scan.schema, request.source.rows.frame.sparkSession
     names = _key_names(request, _SOURCE_KEY)
     keys = request.source.rows.frame.select(*_source_keys(request))

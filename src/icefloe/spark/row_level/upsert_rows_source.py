@@ -1,7 +1,7 @@
-"""The source of an upsert as a DataFrame that is computed only once.
+"""The source of an upsert: a DataFrame, whose rows are computed only once, and whose keys are checked.
 
-A small source is read to the driver as Arrow by one job, and its keys are checked there; if few rows of the table may match, the join is computed there too. A
-larger source is cached by Spark, one aggregation checks its keys, and `upsert_job.py` joins it.
+A small source is read to the driver as Arrow by one job, and its keys are checked there; if few rows of the table may match, the join is computed there too.
+Spark caches a larger source, one aggregation checks its keys, and `upsert_job.py` joins it.
 Spec: Identifier Field IDs.
 """
 
@@ -67,11 +67,11 @@ COUNT, LOW, HIGH = "count", "low", "high"
 
 @dataclass(frozen=True)
 class SparkRows:
-    """A source that returns the same rows at every read.
+    """The rows of an upsert's source, which are the same at every read.
 
     Attributes:
         create: a function that returns the rows as a DataFrame with the source's column names.
-        total: number of rows.
+        total: the number of rows.
     """
 
     create: Callable[[], DataFrame]
@@ -79,14 +79,14 @@ class SparkRows:
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows as a DataFrame, created at the first use, because a join in this process does not need it."""
+        """The rows as a DataFrame. It is created at the first use, because a join in this process does not need it."""
         return self.create()
 
 
 def spark_source(
     rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, updates: bool, join: Callable[[UpsertRequest], UpsertedRows]
 ) -> UpsertSource:
-    """Return the source of an upsert, after checking its keys.
+    """Check the columns and keys of the rows of an upsert, and return them as its source.
 
     If there are few rows by Spark's estimate, they are read to the driver. Otherwise Spark caches them in memory and on disk while the upsert runs.
 
@@ -95,7 +95,7 @@ def spark_source(
         schema: the table's schema.
         key_ids: ids of the key fields.
         updates: True if matched rows are updated, which requires all columns.
-        join: a function that joins the rows with the rows of a table.
+        join: the function that runs the upsert in Spark's tasks, if the rows are not read to the driver.
 
     Raises:
         SchemaMismatchError: the columns do not fit the table, or some are missing.
@@ -132,17 +132,17 @@ def spark_source(
 
 
 def _size(rows: DataFrame) -> int:
-    """Return Spark's estimate of the rows' size in bytes; for cached rows it is their actual size."""
+    """Return the size of the rows in bytes that Spark estimates; for rows that are cached already it is the actual size."""
     return int(str(_new_plan(rows).optimizedPlan().stats().sizeInBytes()))
 
 
 def _new_plan(rows: DataFrame) -> Any:
-    """Return a new plan of the rows. A DataFrame keeps its first plan, which does not use a later cache and its size."""
+    """Return a new query execution (a Java object) of the rows. That of the DataFrame itself does not use rows that were cached after it was created."""
     return rows.select("*")._jdf.queryExecution()
 
 
 def _read_few(rows: DataFrame) -> pa.Table | None:
-    """Read the rows as Arrow with one job; return None if they take more than `MOST_BYTES_HERE` or than Spark's limit for results.
+    """Read the rows to the driver as Arrow with one job; return None if they are larger than `MOST_BYTES_HERE` or Spark's limit for results.
 
     Spark's estimate may be far too low. So each task measures its rows, and returns no more than its share of the limit. Executors without Icefloe's Java
     classes cannot do this; then None is returned too.
@@ -157,7 +157,7 @@ def _read_few(rows: DataFrame) -> pa.Table | None:
 
 
 def _first_rows(rows: DataFrame, cut_off: Any) -> DataFrame:
-    """Return the first rows of each partition, up to its share of `MOST_BYTES_HERE`; truncated partitions are added to `cut_off`."""
+    """Return the first rows of each partition, up to an equal share of `MOST_BYTES_HERE`. Partitions with more rows are counted in `cut_off`."""
     spark = rows.sparkSession
     partitions = _new_plan(rows).executedPlan().execute().toJavaRDD()  # adaptive execution runs all stages except the last one
     first_rows = new_object(spark, "FirstRows", MOST_BYTES_HERE // max(1, partitions.getNumPartitions()), cut_off)
@@ -166,7 +166,7 @@ def _first_rows(rows: DataFrame, cut_off: Any) -> DataFrame:
 
 
 def _read(rows: DataFrame) -> pa.Table | None:
-    """Read the rows as Arrow; return None if they exceed Spark's limit for results."""
+    """Read the rows to the driver as Arrow; return None if they exceed Spark's limit for results."""
     try:
         return run_job(rows.sparkSession, "read the few rows to upsert", _with_nullable_fields(rows).toArrow)
     except EngineError as error:
@@ -177,7 +177,7 @@ def _read(rows: DataFrame) -> pa.Table | None:
 
 
 def _with_nullable_fields(rows: DataFrame) -> DataFrame:
-    """Return the rows with nullable fields and elements, because `toArrow` fails if a null struct has a required field."""
+    """Make all struct fields, elements and map values nullable, because `toArrow` fails if a null struct has a required field."""
     kinds = {field.name: field.dataType for field in rows.schema.fields if isinstance(field.dataType, ArrayType | SparkMap | SparkStruct)}
     casts = {name: column_named(name).cast(kind.toNullable()).alias(name) for name, kind in kinds.items() if kind != kind.toNullable()}
     return rows.select(*(casts.get(name, quote_name(name)) for name in rows.columns)) if casts else rows
@@ -210,14 +210,14 @@ def connect_source(rows: DataFrame, schema: Schema, key_ids: Sequence[int], *, u
 
 
 def _check_columns(rows: DataFrame, schema: Schema, *, updates: bool) -> None:
-    """Check that the columns fit the table and, if rows are updated, that no column is missing. Raises `SchemaMismatchError`."""
+    """Raise `SchemaMismatchError` if the columns do not fit the table or, if matched rows are updated, a column is missing."""
     if updates:
         check_complete(_names(rows.schema), schema)
     check_fits(rows.schema, schema)
 
 
 def _not_collected(schema: Schema) -> list[str]:
-    """Return the full names of the fields whose values Spark cannot return unchanged to the driver or a client."""
+    """Return the dotted names of the fields whose type Spark cannot send unchanged to the driver or a client."""
     return [".".join(path) for path, field in walk(schema.fields) if isinstance(field.field_type, _NOT_COLLECTED)]
 
 
@@ -228,7 +228,7 @@ def _arrow_source(rows: pa.Table, schema: Schema, key_ids: Sequence[int], *, upd
 
 
 def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> tuple[KeyValues, ...] | None:
-    """Return the values of the keys, with one aggregation; None if no row has a complete key. Raises `InvalidInputError` if two rows have the same key."""
+    """Check with one aggregation that no two rows have the same key, else raise `InvalidInputError`. Return the keys' values; None if no key is complete."""
     rows, spark = source.frame, source.frame.sparkSession
     keys = [key_column(source_column(rows, schema, key_id), schema.find_type(key_id)) for key_id in key_ids]
     names = [f"key{place}" for place in range(len(keys))]
@@ -259,7 +259,7 @@ def _checked_keys(source: SparkRows, schema: Schema, key_ids: Sequence[int]) -> 
 
 
 def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:
-    """Return the column of a field, which may be inside structs, from a DataFrame with the table's column names."""
+    """Return the column of the field with an id, which may be inside structs, in a DataFrame with the table's column names."""
     path = schema.path_of(field_id) or ()
     column = field_inside(column_named(path[0]), path[1:], rows.schema[path[0]].dataType if path[1:] else None)
     data_type: DataType = rows.select(column.alias("key")).schema[0].dataType
@@ -267,7 +267,7 @@ def source_column(rows: DataFrame, schema: Schema, field_id: int) -> Column:
 
 
 def key_column(column: Column, key_type: IcebergType) -> Column:
-    """Return a key column in the type that the join compares: the table's type, or for a UUID its 32 hexadecimal digits, from text or bytes."""
+    """Convert a key column for comparisons in the join: to the table's type, or uuids to their 32 hexadecimal digits."""
     if isinstance(key_type, UUIDType):
         return F.lower(F.replace(column.cast("string"), F.lit("-"), F.lit("")))
     target = spark_type(key_type) if isinstance(key_type, PrimitiveType) else None
@@ -275,7 +275,7 @@ def key_column(column: Column, key_type: IcebergType) -> Column:
 
 
 def _figures(names: Sequence[str], key_types: Sequence[IcebergType]) -> list[Column]:
-    """Return the aggregates: the number of keys, the number of repeated keys, and the bounds of each key column that can be ordered."""
+    """Return the columns of the aggregation: the number of keys, the number of repeated keys, and the bounds of each key column that can have a range."""
     figures = [F.count("*").alias(COUNT), F.count(F.when(F.col(COUNT) > 1, 1)).alias("repeated")]
     for name, key_type in zip(names, key_types, strict=True):
         if isinstance(key_type, _RANGED):
@@ -285,12 +285,12 @@ def _figures(names: Sequence[str], key_types: Sequence[IcebergType]) -> list[Col
 
 
 def _literal_column(name: str, key_type: IcebergType) -> Column:
-    """Return a key column in the form of literals in filters: a date as its number of days, because Python does not have dates of every year."""
+    """Convert a key column so that its values can be literals of filters: dates become numbers of days, because Python does not have dates of every year."""
     return F.unix_date(F.col(name)) if isinstance(key_type, DateType) else F.col(name)
 
 
 def with_texts_of_times(rows: DataFrame) -> DataFrame:
-    """Return rows with dates and timestamps as text, because Python does not support every year."""
+    """Convert dates and timestamps in rows to text, because Python does not have dates of every year."""
     return rows.select(
         *(
             F.col(field.name).cast("string").alias(field.name)

@@ -31,7 +31,9 @@ _VARIABLES = ("SPARK_DRIVER_MEMORY", "SPARK_MEM")
 
 
 def driver_memory(conf: Mapping[str, str], environment: Mapping[str, str], defaults: Path) -> str | None:
-    """Return the value of `spark.driver.memory` for a new session; None if it is set already, or the master is not local.
+    """Return a value of `spark.driver.memory` for a new local session; None to use Spark's own.
+
+    None is returned if the user has set it, the master is not local, or the memory of the machine is unknown.
 
     Args:
         conf: The settings of the session.
@@ -52,7 +54,7 @@ def driver_memory(conf: Mapping[str, str], environment: Mapping[str, str], defau
 
 
 def _settings_in(defaults: Path) -> dict[str, str]:
-    """Return the settings in a file of Java properties: each line has a name, then a space, `=` or `:`, then the value."""
+    """Return Spark's settings in a file of Java properties: each line has a name, then a space, `=` or `:`, then the value. Empty if there is no file."""
     try:
         lines = defaults.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -62,7 +64,7 @@ def _settings_in(defaults: Path) -> dict[str, str]:
 
 
 def _settings_of(arguments: list[str]) -> dict[str, str]:
-    """Return the master, the driver's memory and the settings from arguments of `spark-submit`."""
+    """Return the settings in arguments of `spark-submit`: those of `--conf`, the master, and the driver's memory."""
     settings = {}
     names = {"--master": MASTER, "--driver-memory": DRIVER_MEMORY}
     for option, value in pairwise(arguments):
@@ -75,7 +77,7 @@ def _settings_of(arguments: list[str]) -> dict[str, str]:
 
 
 def _memory_of_machine(limit_files: Iterable[str]) -> int | None:
-    """Return the memory in bytes that this process may use; None if the system does not report it."""
+    """Return the memory of the machine, or of the container if it has a lower limit, in bytes; None if the system does not report it."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf

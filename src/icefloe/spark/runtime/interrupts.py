@@ -47,7 +47,10 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
 
 
 def interrupt_after_reply() -> None:
-    """Raise the `KeyboardInterrupt` that a callback caught in the main thread again, after the JVM has replied to the call that led to the callback."""
+    """Raise a `KeyboardInterrupt` in the main thread as soon as the JVM has replied to the current call.
+
+    A callback that has caught a `KeyboardInterrupt` calls this function, because the call to the JVM that led to the callback is not finished.
+    """
     if threading.current_thread() is threading.main_thread():
         _interrupt_pending.set()
 
@@ -79,7 +82,7 @@ def _cancel_jobs() -> None:
 
 
 def _cancel_jobs_of_call() -> None:
-    """Cancel the running jobs, and jobs that the interrupted call still starts, but not the jobs of a later call."""
+    """Cancel the running jobs repeatedly until the interrupted call ends, because it may start further jobs. Jobs of a later call are not cancelled."""
     while True:
         with _cancelling:
             if not _interrupt_pending.is_set():
@@ -90,7 +93,7 @@ def _cancel_jobs_of_call() -> None:
 
 @contextmanager
 def _instead_of_pythons_handler() -> Iterator[None]:
-    """Within the block, use this module's handler instead of Python's own, whose exception would break the connection."""
+    """Return a context in which this module's handler of Ctrl-C replaces Python's own, whose exception would break the connection to the JVM."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -103,7 +106,7 @@ def _instead_of_pythons_handler() -> Iterator[None]:
 
 
 def _raise_pending_interrupts(client: Any) -> None:
-    """Make the Py4J client raise a pending interrupt after it has received the reply, when the connection is usable again."""
+    """Change the Py4J client so that it raises a pending interrupt after it has received a reply, when the connection is usable again."""
     send = client.send_command
     if getattr(send, _MARK, False):
         return

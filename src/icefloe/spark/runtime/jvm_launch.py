@@ -60,7 +60,7 @@ def start_jvm(java: JavaRuntime, conf: Mapping[str, str], *, keeps_vector_module
 
 @contextmanager
 def environment_of(**variables: str) -> Iterator[None]:
-    """Set environment variables for a block, and restore their former values after it."""
+    """Return a context in which environment variables have these values; afterwards they have their former values again."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -74,10 +74,10 @@ def environment_of(**variables: str) -> Iterator[None]:
 
 
 def quiet_command(command: Sequence[str], java_version: int, *, keeps_vector_module: bool) -> list[str]:
-    """Return the command of Spark's launcher without options for which Java only prints warnings.
+    """Return the command that starts Spark's JVM, without options that only make Java print warnings.
 
     Args:
-        command: The command.
+        command: The command from Spark's launcher.
         java_version: The major version of Java.
         keeps_vector_module: Whether Java loads its vector module.
     """
@@ -107,7 +107,7 @@ def _start(
 
 
 def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, str]:
-    """Return the port and the secret, which the JVM writes when it is ready."""
+    """Wait until the JVM is ready, and return the port and the secret that it writes to the file. Raises `EngineError` if it ends or is not ready in time."""
     deadline = time.monotonic() + START_SECONDS
     try:
         while not file.is_file():

@@ -14,7 +14,7 @@ _NAMED: "WeakValueDictionary[str, SparkSession]" = WeakValueDictionary()
 
 
 def name_session(spark: SparkSession) -> None:
-    """Give the session a name; further calls change nothing."""
+    """Give a session a random name, and store it in the session's settings; further calls change nothing."""
     name = spark.conf.get(_SETTINGS[0], None) or uuid.uuid4().hex
     if name not in _NAMED:
         _NAMED[name] = spark
@@ -23,5 +23,5 @@ def name_session(spark: SparkSession) -> None:
 
 
 def session_named(name: str | None) -> SparkSession | None:
-    """Return the session with a name; None if this process has no such session any more."""
+    """Return the session with a name; None if the name is None, or this process does not have the session any more."""
     return _NAMED.get(name or "")

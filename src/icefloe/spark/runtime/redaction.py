@@ -1,7 +1,8 @@
-"""Secrets among a session's settings: Spark shows all settings except these in its UI, its event log, `SET`, and the command line of its JVM.
+"""Secrets among a session's settings, which must not be shown.
 
-Spark hides a setting whose name or value matches `spark.redaction.regex`. The default value does not match keys of storage accounts, the password in a
-catalog's `uri`, and the `credential` and headers of a REST catalog. So this module extends it.
+Spark shows settings in its UI, its event log, `SET`, and the command line of its JVM. It hides those whose name or value matches `spark.redaction.regex`. The
+default value does not match keys of storage accounts, the password in a catalog's `uri`, and the `credential` and headers of a REST catalog. So this module
+extends it.
 """
 
 import logging
@@ -23,7 +24,7 @@ _SECRET = re.compile(HIDDEN_SETTINGS)
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return True if the value of the setting must not appear in the command line or in a message."""
+    """Return whether a setting is a secret, whose value must not appear in the command line or in a message."""
     return _SECRET.search(name) is not None or _SECRET.search(value) is not None
 
 
@@ -33,7 +34,7 @@ def setting_text(name: str, value: str | None) -> str | None:
 
 
 def warn_of_shown_secrets(settings: Mapping[str, str], prefix: str) -> None:
-    """Warn about secrets in the settings below `prefix` that the running Spark shows in its UI and its event log."""
+    """Warn about secrets in settings whose names begin with `prefix`, if the running Spark shows them in its UI and its event log."""
     try:
         hides = re.compile(settings.get(REDACTION, r"(?i)secret|password|token|access[.]?key"))
     except re.error:  # a regular expression in Java's syntax that Python cannot parse

@@ -1,4 +1,4 @@
-"""Progress of Spark's running jobs, and stopping all of them, for command lines that show progress and can be interrupted."""
+"""Functions for command lines: the progress of Spark's running jobs, and stopping all of them after an interrupt."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ STOP_WAITS_S = (0.1, 0.5, 1.0)
 
 
 def running_tasks(spark: SparkSession) -> Callable[[], tuple[int, int]]:
-    """Return a function that returns the numbers of completed tasks and of all tasks in running stages; (0, 0) if nothing runs."""
+    """Return a function that returns the number of completed tasks and the number of all tasks in running stages; (0, 0) if nothing runs."""
     tracker = spark.sparkContext.statusTracker()
 
     def count() -> tuple[int, int]:

@@ -25,7 +25,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 
 
 def check_version(version: str) -> None:
-    """Refuse a version older than the oldest proven version, because it lacks interfaces for reading and writing.
+    """Raise `EngineError` for a version older than the oldest proven version, because it lacks interfaces for reading and writing.
 
     Args:
         version: The version of Spark or PySpark, such as `4.3.0`.
@@ -44,7 +44,7 @@ def check_version(version: str) -> None:
 
 
 def is_proven(version: str) -> bool:
-    """Return True for a patch release, also of a vendor, of a version on which the tests run."""
+    """Return whether a version is proven: its major and minor version are those of a version on which the tests run. Vendors' releases count too."""
     return _numbers(version) in _PROVEN
 
 
@@ -61,7 +61,7 @@ def proven_text() -> str:
 
 
 def _numbers(version: str) -> tuple[int, int] | None:
-    """Return the major and minor version; None if the text is not a version."""
+    """Return the major and minor version at the beginning of a text; None if there is no version."""
     match = _VERSION.match(version)
     return None if match is None else (int(match[1]), int(match[2]))
 

@@ -101,7 +101,7 @@ def uses_connect() -> bool:
 
 
 def active_session() -> SparkSession | None:
-    """Return the session of this thread, or else any classic session of this process; None if there is no session."""
+    """Return the active classic session of this thread; if it has none, any classic session of this process; None if there is no classic session."""
     context = SparkContext._active_spark_context
     if context is None or getattr(context, "_jsc", None) is None:
         return None
@@ -115,7 +115,7 @@ def active_session() -> SparkSession | None:
 
 
 def share_limits(spark: SparkSession) -> None:
-    """Set the limits of this process as environment variables of the Python workers that start from now on."""
+    """Pass the limits of this process (`limits()`) to the Python workers that start from now on, as environment variables."""
     environment = spark.sparkContext.environment
     for variable in [name for name in environment if name.startswith(LIMITS_PREFIX)]:
         del environment[variable]
@@ -162,7 +162,7 @@ def _start_java(java: JavaRuntime, conf: Mapping[str, str]) -> None:
 
 
 class _PlainConf:
-    """A replacement for SparkConf, which needs a JVM, with the only method that is called when the JVM is started."""
+    """A replacement for SparkConf, which needs a running JVM. It has only `getAll`, the method that PySpark calls to start the JVM."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         self._conf = conf
@@ -172,7 +172,7 @@ class _PlainConf:
 
 
 def _quiet(conf: dict[str, str], configured: Path) -> None:
-    """Add Icefloe's logging configuration to the settings, unless the user has set one."""
+    """Add Icefloe's logging configuration for the JVM to the settings, unless the settings or Spark's folder `configured` have one."""
     options = conf.get(JAVA_OPTIONS, "")
     if "log4j" in options or any(configured.glob("log4j2.*")):
         return

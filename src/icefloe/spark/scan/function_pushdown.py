@@ -41,7 +41,7 @@ from icefloe.spec.partitioning.transforms import TruncateTransform
 from icefloe.spec.types import DateType, DecimalType, IcebergType, IntegerType, LongType, StringType, TimestampType, TimestamptzType
 from icefloe.spec.values import decimal_of, unscaled_value
 
-# An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `is` is its kind; `children`, `parts`, `type` and `value` describe it.
+# An expression of Spark in the form of `bridge/java/ConnectorJson.java`: `kind` is its kind; `children`, `parts`, `type` and `value` describe it.
 ExpressionJson = Mapping[str, Any]
 
 DAY_S = 24 * 60 * 60

@@ -26,7 +26,7 @@ _WRITE_CLAUSES = "DISTRIBUTED BY PARTITION, [LOCALLY] ORDERED BY or UNORDERED wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterStatement:
-    """A parsed statement that changes a table.
+    """A parsed ALTER TABLE statement of Iceberg's SQL extensions.
 
     Attributes:
         name: the table's name in the statement, as its parts.
@@ -37,14 +37,14 @@ class AlterStatement:
     change: Change
 
     def run(self, table: Table, *, case_sensitive: bool = True) -> list[tuple[Any, ...]]:
-        """Change the table in one commit.
+        """Run the statement on a table, in one commit.
 
         Args:
             table: the table.
-            case_sensitive: whether names of columns and partition fields are.
+            case_sensitive: whether the names of columns and partition fields must match in case.
 
         Returns:
-            No rows.
+            An empty list, because the statement returns no rows.
 
         Raises:
             IcefloeError: the errors of the table's methods.
@@ -55,7 +55,7 @@ class AlterStatement:
 
 
 def alter_statement(text: str) -> AlterStatement | None:
-    """Parse one of these statements. Return None if the first words belong to a different statement. Raises `StatementSyntaxError` for a later error."""
+    """Parse an ALTER TABLE statement of Iceberg's SQL extensions. Return None for other statements. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if not tokens.take("ALTER", "TABLE") or tokens.at_end:
         return None
@@ -106,7 +106,13 @@ def _replace_field(tokens: Tokens) -> Change:
 
 
 def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> str:
-    """Return the name of a partition field, given by transform and column. A plain name is looked up among field names, with exact case before any case."""
+    """Find the partition field that a statement names, and return the field's name.
+
+    A name without a transform is first that of a field (in exact case, then in any case), then that of a column with an identity field.
+
+    Raises:
+        InvalidPartitionSpecError: There is no such field.
+    """
     metadata = tx.table_metadata
     fields = metadata.spec().fields
     if call.transform == "identity":

@@ -1,4 +1,4 @@
-"""CREATE TABLE statements that Icefloe runs: LIKE of Iceberg tables; and tables of Spark's session catalog with the name of an Iceberg table.
+"""CREATE TABLE statements that Icefloe runs: LIKE of Iceberg tables, and those that are refused because an Iceberg table has the name.
 
 Some versions of Spark do not parse LIKE with names of three parts. Spark runs all other CREATE TABLE statements.
 """
@@ -14,12 +14,12 @@ from icefloe.table.table import Table
 
 
 def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -> ViewStatement | None:
-    """Parse a CREATE TABLE statement. Return None if Spark runs or refuses it. Raises `StatementSyntaxError`.
+    """Parse a CREATE TABLE statement, or ALTER TABLE ... RENAME. Return None if Spark runs or refuses it itself. Raises `StatementSyntaxError`.
 
     Args:
         spark: the session.
         text: the statement's text.
-        is_parsed: True if Spark parsed it.
+        is_parsed: True if Spark could parse the statement.
     """
     tokens = Tokens(text)
     if tokens.take("CREATE", "TABLE") or tokens.take("CREATE", "EXTERNAL", "TABLE"):
@@ -28,7 +28,7 @@ def create_table_statement(spark: SparkSession, text: str, *, is_parsed: bool) -
 
 
 def _rename(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
-    """If a rename would give a Spark table the name of an Iceberg table in the session catalog, return a statement that refuses it."""
+    """Parse RENAME TO. If a table of Spark would get the name of an Iceberg table in the session catalog, return a statement that raises an error."""
     name = tokens.dotted_name()
     if not tokens.take("RENAME", "TO") or is_temporary(spark, name):
         return None
@@ -39,7 +39,7 @@ def _rename(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _create_table(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
-    """Parse CREATE TABLE LIKE of an Iceberg table, which copies the definition without rows; or return a refusal if the name is taken."""
+    """Parse the rest of CREATE TABLE. LIKE of an Iceberg table copies its definition without rows; for other statements see `_in_session_catalog`."""
     if_not_exists = tokens.take("IF", "NOT", "EXISTS")
     name = tokens.dotted_name()
     if not tokens.take("LIKE"):
@@ -83,7 +83,11 @@ def _create_table(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _in_session_catalog(spark: SparkSession, name: tuple[str, ...], *, if_not_exists: bool) -> ViewStatement | None:
-    """Return a refusal if a Spark table would get the name of an Iceberg table, because then every statement would find the Iceberg table."""
+    """Return a statement for the case that a new table of Spark would get the name of an Iceberg table in the session catalog; None in other cases.
+
+    The statement raises `TableAlreadyExistsError`, or does nothing with IF NOT EXISTS. Spark's table could not be used, because every statement would find the
+    Iceberg table.
+    """
     place = resolve_name(spark, name)
     if place is None or not place[0].is_session_catalog or len(place[1]) < 2 or not place[0].catalog.table_exists(place[1]):
         return None

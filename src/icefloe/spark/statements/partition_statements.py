@@ -25,7 +25,7 @@ _TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ")
 
 
 def partition_statement(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse SHOW PARTITIONS of a table in an attached catalog. Return None for any other statement or table. Raises `StatementSyntaxError`."""
+    """Parse SHOW PARTITIONS of a table in an attached catalog. Return None for other statements and tables. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if not tokens.take("SHOW", "PARTITIONS"):
         return None
@@ -56,7 +56,7 @@ def _partition_filter(tokens: Tokens) -> PartitionFilter:
 
 
 def _value(tokens: Tokens) -> str | None:
-    """Parse a partition value and return it as text; decimals are written as string literals."""
+    """Parse a literal in a partition clause, and return it as text; None for NULL. Statements must write decimals as string literals."""
     if tokens.take("NULL"):
         return None
     any(tokens.take(word) for word in _TYPES)
@@ -69,7 +69,7 @@ def _value(tokens: Tokens) -> str | None:
 
 
 def _partitions(selected: TableSelection, partition_filter: PartitionFilter) -> Rows:
-    """Return the partitions. Raises `InvalidInputError` if the table was never partitioned, or does not have a field in the filter."""
+    """Return a row with the path of each partition that has files. Raises `InvalidInputError` if the table has no partition fields, or none with a name."""
     table = selected.table
     fields = {field.name.lower(): field.name for spec in table.metadata.partition_specs for field in spec.fields}
     if not fields:

@@ -1,4 +1,4 @@
-"""`StatementParser`: the statements that Spark's parser passes on, because it cannot parse them, or parses them but cannot run them on attached catalogs.
+"""`StatementParser`: parses and runs statements that Spark's parser passes on, because Spark cannot parse them or cannot run them on attached catalogs.
 
 The Java side is `bridge/java/SparkParser.java`. The grammars are in `alter_statements.py`, `view_statements.py`, `view_descriptions.py`,
 `create_table_statements.py` and `partition_statements.py`. SHOW FUNCTIONS IN and DESCRIBE FUNCTION, which Spark runs only for its session catalog, are here.
@@ -29,7 +29,7 @@ _EVOLVING = ("MergeIntoTable", "UnresolvedWith")
 
 
 def function_statement(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse SHOW FUNCTIONS IN or DESCRIBE FUNCTION. Return None for any other statement, or if the catalog is not attached. Raises `StatementSyntaxError`."""
+    """Parse SHOW FUNCTIONS IN or DESCRIBE FUNCTION. Return None for other statements, and for catalogs of others. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     if tokens.take("SHOW"):
         return _show(spark, tokens)
@@ -57,7 +57,7 @@ def _show(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Return True if a name matches a pattern in Spark's syntax: `*` is any text, `|` separates alternatives, case is ignored."""
+    """Return whether a name in lower case matches a pattern in Spark's syntax: `*` is any text, `|` separates alternatives, case is ignored."""
     return any(fnmatchcase(name, part.strip().lower()) for part in pattern.split("|"))
 
 
@@ -76,20 +76,21 @@ def _lines(catalog: str, function: Function) -> list[str]:
 
 
 class StatementParser(PythonCallback):
-    """The statement parser of a session."""
+    """Parses and runs statements of a session. Java's `SparkParser` calls it for statements that Spark may be unable to run."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     @connector_method
     def statement(self, request: StatementMessage) -> Any:
-        """Parse a statement.
+        """Parse a statement, and decide whether Icefloe runs it.
 
         Args:
             request: `text` is the statement; `kind` is the class of the plan to which Spark parsed it, or None if Spark could not parse it.
 
         Returns:
-            True if Icefloe runs the statement, False if it does not; for a statement that returns rows, Spark's plan of the rows.
+            False if Spark runs the statement. For a statement without rows, True, so that Java calls `run_statement` later. A statement with rows is run now,
+                and the result is Spark's plan of its rows.
 
         Raises:
             StatementSyntaxError: the statement has a syntax error.
@@ -103,7 +104,7 @@ class StatementParser(PythonCallback):
 
     @connector_method
     def run_statement(self, request: StatementMessage) -> None:
-        """Run a statement that the method `statement` has accepted. Raises the errors of the catalog and the table."""
+        """Run a statement for which the method `statement` has returned True. Raises the errors of the catalog and the table."""
         statement = self._parse(request)
         if statement is not None:
             statement.run()
@@ -134,7 +135,10 @@ class StatementParser(PythonCallback):
         return rows
 
     def _parsed_by_spark(self, text: str, *, is_parsed: bool) -> ViewStatement | None:
-        """Return a statement of a kind that Spark parses. If Spark cannot parse it, it is wrong and Spark reports that, except for CREATE TABLE LIKE."""
+        """Parse a statement of a kind that Spark can parse too, or return None.
+
+        If Spark has not parsed it (`is_parsed` is False), it has a syntax error, which Spark reports; only CREATE TABLE LIKE is parsed here nevertheless.
+        """
         statement = create_table_statement(self._spark, text, is_parsed=is_parsed)
         if statement is None and is_parsed:
             statement = view_statement(self._spark, text) or shown_view(self._spark, text)

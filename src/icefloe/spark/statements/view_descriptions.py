@@ -22,7 +22,7 @@ _NOT_SHOWN = frozenset({"comment", "owner", "create_engine_version", "engine_ver
 
 
 def shown_view(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse one of these statements. Return None for any other statement, or if it is not about views of an attached catalog. Raises `StatementSyntaxError`."""
+    """Parse a statement that describes views. Return None for other statements and for views of other catalogs. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -31,7 +31,7 @@ def shown_view(spark: SparkSession, text: str) -> ViewStatement | None:
 
 
 def shown_properties(view: View) -> dict[str, str]:
-    """Return the properties that are shown to users, by name: the view's own, and its format, location and provider."""
+    """Return the properties of a view that statements show, by name: its own, and its format version, location and provider."""
     parts = {"format-version": str(view.metadata.format_version), "location": view.location(), "provider": "iceberg"}
     return dict(sorted({**parts, **{key: value for key, value in view.properties.items() if key not in _NOT_SHOWN}}.items()))
 
@@ -71,7 +71,7 @@ def _show_views(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _matching(spark: SparkSession, names: Iterable[str], pattern: str) -> list[str]:
-    """Return the names that match a pattern in Spark's syntax, in order."""
+    """Return those names that match a pattern in Spark's syntax, in the order in which Spark returns them."""
     jvm = jvm_of(spark)
     name_list = jvm.java.util.ArrayList()
     for name in names:
@@ -81,7 +81,7 @@ def _matching(spark: SparkSession, names: Iterable[str], pattern: str) -> list[s
 
 
 def _members(sequence: Any) -> list[Any]:
-    """Return the members of a Scala sequence."""
+    """Return the members of a Scala sequence as a list."""
     iterator, members = sequence.iterator(), []
     while iterator.hasNext():
         members.append(iterator.next())
@@ -92,7 +92,7 @@ def _members(sequence: Any) -> list[Any]:
 
 
 def _of_view(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """Parse a name and return its view; None if it is not a view of an attached catalog."""
+    """Parse a name, and return the catalog and name of the view; None if it is not a view of an attached catalog."""
     place = view_place(spark, tokens)
     if place is None or len(place[1]) < 2 or not place[0].catalog.keeps_views or not place[0].catalog.view_exists(place[1]):
         return None
@@ -144,7 +144,7 @@ def _show_properties(spark: SparkSession, tokens: Tokens) -> ViewStatement | Non
 
 
 def _describe(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
-    """Parse DESCRIBE of a view. Return None for a single column of a view, and for functions, namespaces and queries, which Spark describes."""
+    """Parse DESCRIBE of a view. Return None for a column of a view, and for functions, namespaces and queries: Spark describes these itself."""
     tokens.take("TABLE")
     is_extended = tokens.take("EXTENDED") or tokens.take("FORMATTED")
     if tokens.at_end:

@@ -34,25 +34,25 @@ _RESERVED = frozenset({*SHOWN_PARTS, QUERY_COLUMNS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewStatement:
-    """A parsed statement on a view.
+    """A parsed statement that Icefloe runs, on a view or on another object.
 
     Attributes:
-        name: the name of its table or view within the catalog.
+        name: the name of the view, table or other object within its catalog.
         run: a function that runs the statement and returns its rows.
-        names: the names of the rows' columns, which are all text except `isTemporary`; empty if the statement returns no rows.
-        new_name: the new name in a rename.
+        names: the names of the columns of the rows, which are all text except `isTemporary`; empty if the statement returns no rows.
+        new_name: the new name in a rename; None for other statements.
         is_of_view: True if errors should call the object a view, and not a table.
     """
 
-    name: tuple[str, ...]  # within its catalog
+    name: tuple[str, ...]
     run: Callable[[], Rows]
     names: tuple[str, ...] = ()
     new_name: tuple[str, ...] | None = None
-    is_of_view: bool = False  # errors call it a view, not a table
+    is_of_view: bool = False
 
 
 def view_statement(spark: SparkSession, text: str) -> ViewStatement | None:
-    """Parse one of these statements. Return None for any other statement, or if the catalog is not attached. Raises `StatementSyntaxError`."""
+    """Parse a statement that changes a view. Return None for other statements, and for views of other catalogs. Raises `StatementSyntaxError`."""
     tokens = Tokens(text)
     for words, parse in _STATEMENTS:
         if tokens.take(*words):
@@ -61,19 +61,19 @@ def view_statement(spark: SparkSession, text: str) -> ViewStatement | None:
 
 
 def view_place(spark: SparkSession, tokens: Tokens) -> Place | None:
-    """Parse a name, and return its catalog and the name within it. None if Spark runs the statement, as for temporary views, which hide other names."""
+    """Parse the name of a view, and return its catalog and the name within it; None if Spark runs the statement, because the view is temporary or Spark's."""
     name = tokens.dotted_name()
     return None if is_temporary(spark, name) else place_of_view(spark, name)
 
 
 def place_of_view(spark: SparkSession, name: tuple[str, ...]) -> Place | None:
-    """Return the catalog and name of a view; None if it is in Spark's session catalog, or in a catalog that is not attached."""
+    """Return the attached catalog for the name of a view, and the name within it; None for Spark's session catalog and for catalogs of others."""
     place = resolve_name(spark, name)
     return None if place is not None and place[0].is_session_catalog else place
 
 
 def is_temporary(spark: SparkSession, name: tuple[str, ...]) -> bool:
-    """Return True if the name is a temporary view."""
+    """Return whether a name is that of a temporary view."""
     state = spark._jsparkSession.sessionState()
     return bool(state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(".".join(map(quote_name, name)))))
 
@@ -111,7 +111,7 @@ def _create(spark: SparkSession, tokens: Tokens, *, replaces: bool = False) -> V
 
 
 def _schema_binding(tokens: Tokens) -> bool:
-    """Skip WITH SCHEMA COMPENSATION, which is Spark's default, and return whether it was present. Raises `UnsupportedFeatureError` for any other binding."""
+    """Skip the clause WITH SCHEMA COMPENSATION, the default, and return whether it is present. Raises `UnsupportedFeatureError` for other schema bindings."""
     if not tokens.take("WITH", "SCHEMA"):
         return False
     if not tokens.take("COMPENSATION"):
@@ -166,7 +166,7 @@ def _create_view(
 
 
 def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: str) -> None:
-    """Refuse a query that uses a temporary view or function, because the view must mean the same in every session. Raises `AnalysisError`."""
+    """Raise `AnalysisError` if a view's query uses a temporary view or function, because the view must return the same rows in every session."""
     state = spark._jsparkSession.sessionState()
     temporary_names = json.loads(static_method(spark, "SparkViews", "temporary", state, state.sqlParser().parseQuery(query)))
     for kind, names in zip(("VIEW", "FUNCTION"), temporary_names, strict=True):
@@ -179,7 +179,7 @@ def _check_nothing_temporary(spark: SparkSession, name: Sequence[str], query: st
 
 
 def _check_no_cycle(spark: SparkSession, name: Sequence[str], plan: Any) -> None:
-    """Refuse a plan that reads the view `name` itself, because the view could no longer be read. Raises `AnalysisError`."""
+    """Raise `AnalysisError` if the plan of a view's query reads the view `name` itself, directly or through other views, because it could not be read."""
     created = [name[0], ".".join(name[1:-1]), name[-1]]  # Spark joins the levels of a namespace with dots
     paths = [([created, view["name"]], view["reads"]) for view in json.loads(static_method(spark, "SparkViews", "views", plan))]
     while paths:
@@ -194,7 +194,7 @@ def _check_no_cycle(spark: SparkSession, name: Sequence[str], plan: Any) -> None
 
 
 def _identifier(name: Sequence[str]) -> str:
-    """Return a name quoted as in Spark's errors."""
+    """Return a name as Spark's errors contain it: each part in backticks."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in name)
 
 
@@ -228,7 +228,7 @@ def _schema_of(view: Sequence[str], query_schema: StructType, columns: list[tupl
 
 
 def properties_of(tokens: Tokens) -> dict[str, str]:
-    """Parse a list of properties in parentheses; values are returned as text."""
+    """Parse a list of properties in parentheses, and return their values as text, by name."""
     properties: dict[str, str] = {}
     tokens.expect("(")
     while True:
@@ -242,7 +242,7 @@ def properties_of(tokens: Tokens) -> dict[str, str]:
 
 
 def _plain_value(tokens: Tokens) -> str:
-    """Parse a number, which is returned in its original spelling, or a boolean, which is returned in lower case."""
+    """Parse a value that is not a string literal: a boolean is returned in lower case, a number as it is written."""
     value = tokens.until(",", ")")
     return value.lower() if value.upper() in ("TRUE", "FALSE") else value
 
@@ -284,7 +284,7 @@ def _alter(spark: SparkSession, tokens: Tokens) -> ViewStatement | None:
 
 
 def _load_view(place: Place) -> View:
-    """Return the view. Raises `NoSuchTableError`, because Spark reports a missing view as a missing table."""
+    """Load a view. If it does not exist, raises `NoSuchTableError`, because Spark reports a missing view as a missing table."""
     try:
         return place[0].catalog.load_view(place[1])
     except NoSuchViewError as error:

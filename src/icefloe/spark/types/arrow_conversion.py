@@ -28,7 +28,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 def with_list_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch from Spark in which lists and texts without entries have the single offset that Arrow requires.
+    """Repair a batch from Spark: add the single offset that Arrow requires to lists and texts without entries.
 
     Spark 4.0 omits the offset if a list inside a list, map or struct is empty in the whole batch; reading the missing offset would crash the process.
     """
@@ -61,18 +61,18 @@ def _with_offsets(array: Any) -> Any:
 
 
 def needs_conversion(kind: IcebergType) -> bool:
-    """Return whether Spark's Arrow type of a column differs from that of data files."""
+    """Return whether the Arrow type that Spark uses for an Iceberg type differs from the Arrow type in data files."""
     return isinstance(kind, UUIDType | FixedType | TimeType | VariantType) or any(
         needs_conversion(field.field_type) for field in children(kind)
     )
 
 
 def to_spark_form(array: Any, kind: IcebergType) -> Any:
-    """Convert an Arrow array from the table's form to Spark's form.
+    """Convert an Arrow array with the type of data files to the type that Spark uses; see this module.
 
     Args:
         array: An array or chunked array.
-        kind: The type of the column.
+        kind: The Iceberg type of the values.
     """
     if not needs_conversion(kind):
         return array
@@ -94,11 +94,11 @@ def to_spark_form(array: Any, kind: IcebergType) -> Any:
 
 
 def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
-    """Convert an Arrow array from Spark to the table's form; fields of structs are matched by name.
+    """Convert an Arrow array from Spark to the Arrow type of data files. Fields of structs are matched by name.
 
     Args:
         array: An array.
-        kind: The type of the column.
+        kind: The Iceberg type of the values.
         column: The name of the column, for errors.
 
     Raises:
@@ -124,7 +124,7 @@ def from_spark_form(array: Any, kind: IcebergType, column: str) -> Any:
 
 
 def scaled_decimals(unscaled: Any, kind: Any) -> Any:
-    """Convert 64-bit unscaled values to decimals of an Arrow type, without creating a Python object per value."""
+    """Convert an Arrow array of 64-bit unscaled values to decimals of the Arrow type `kind`, without creating a Python object per value."""
     low = np.frombuffer(unscaled.buffers()[1], np.int64, len(unscaled), 8 * unscaled.offset) if len(unscaled) else np.empty(0, np.int64)
     words = np.empty((len(low), 2), "<i8")
     words[:, 0], words[:, 1] = low, low >> 63  # two's complement: the upper word repeats the sign
@@ -139,13 +139,13 @@ def _struct(array: Any, kinds: Sequence[tuple[int, IcebergType | None]], convert
 
 
 def _variant(array: Any, fields: Sequence[Any]) -> Any:
-    """Reorder the two fields of a variant's struct. The fields of a null variant must not be null themselves, although nothing reads them."""
+    """Return the struct of a variant with its two fields in the order of `fields`. Fields of a null variant become empty, because they must not be null."""
     parts = [pc.fill_null(array.field(field.name), b"") for field in fields]
     return pa.StructArray.from_arrays(parts, fields=list(fields), mask=pc.is_null(array))
 
 
 def _collection(array: Any, kind: IcebergType, convert: Callable[[Any, IcebergType], Any]) -> Any:
-    """Convert the values of a list or map. Validity and offsets are kept, so that the complete child arrays are converted."""
+    """Convert the values of an array of lists or maps. Its validity and offsets are reused, so that the complete child arrays are converted."""
     if isinstance(kind, ListType) and pa.types.is_list(array.type):
         values, old = convert(array.values, kind.element), array.type.value_field
         arrow_type = pa.list_(pa.field(old.name, values.type, old.nullable))

@@ -1,4 +1,4 @@
-"""The types of columns in a statement, from Spark's JSON; types that an Iceberg table cannot store are refused.
+"""Parses the types of columns in a statement from Spark's JSON, and refuses types that an Iceberg table cannot store.
 
 Collations, `CHAR(n)` and `VARCHAR(n)` have no equivalent in Iceberg, so that other engines would not use them to compare or check values. They are refused,
 because without them a table would return different rows than the statement declares. Spec: Primitive Types.
@@ -37,7 +37,7 @@ def takes_char_as_string(spark: SparkSession) -> bool:
 
 
 def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) -> list[DataType]:
-    """Return the types of the columns in a statement.
+    """Parse the types of the columns in a statement; return one type for each column.
 
     Args:
         columns: names of columns with their types in Spark's JSON. `bridge/java/ConnectorJson.java` writes a type with a collation as text.
@@ -62,7 +62,7 @@ def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) 
 
 
 def _by_bytes(kind: Any) -> Any:
-    """Return a type in Spark's JSON without the binary collation, which Spark 4.3 keeps in a type that states it."""
+    """Remove the binary collation from a type in Spark's JSON, where Spark 4.3 keeps it if a statement contains it, because it has no effect."""
     if isinstance(kind, list):
         return [_by_bytes(field) for field in kind]
     if isinstance(kind, dict):
@@ -71,7 +71,7 @@ def _by_bytes(kind: Any) -> Any:
 
 
 def _leaves(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the names of the leaf types in a type in Spark's JSON, each with its path."""
+    """Yield the path and the name of each primitive type inside a type in Spark's JSON."""
     if isinstance(kind, str):
         yield path, kind
     elif kind["type"] == "struct":
@@ -85,7 +85,7 @@ def _leaves(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
 
 
 def _refusal(leaf: str, *, char_as_string: bool) -> tuple[str, str]:
-    """Return the reason why a table cannot store a type, and the next step; empty texts if it can."""
+    """Return the reason why a table cannot store a primitive type, and the next step for the error; two empty texts if it can."""
     if _COLLATE in leaf:
         return "Iceberg has no collations, so that comparisons would be by bytes", _NEXT_OF_COLLATION
     if leaf.startswith(_LENGTHS) and not char_as_string:
@@ -107,7 +107,7 @@ def _parse(name: str, kind: Any) -> DataType:
 
 
 def struct_of(text: str) -> StructType:
-    """Parse the struct of columns of a Spark query or table from its JSON.
+    """Parse the struct of the columns of a Spark query or table from Spark's JSON.
 
     Raises:
         UnsupportedTypeError: columns are timestamps in nanoseconds, for which PySpark has no class; the error lists all of them.
@@ -124,7 +124,7 @@ def struct_of(text: str) -> StructType:
 
 
 def check_collation(properties: Mapping[str, str | None], what: str) -> None:
-    """Refuse a default collation in the properties of a statement.
+    """Raise an error if the properties of a statement have a default collation other than the binary one.
 
     Args:
         properties: the properties that are set.

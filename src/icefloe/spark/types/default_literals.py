@@ -26,7 +26,7 @@ CURRENT_DEFAULT = "CURRENT_DEFAULT"
 
 
 def default_literal(field_type: IcebergType, value: Any) -> str | None:
-    """Return a value as a literal in Spark's SQL; None if there is no literal for its type."""
+    """Return the literal in Spark's SQL for a default value; None for null, and if Spark has no literal for the type."""
     if value is None:
         return "NULL"
     literal = _LITERALS.get(type(field_type))
@@ -36,7 +36,7 @@ def default_literal(field_type: IcebergType, value: Any) -> str | None:
 
 
 def _quote(text: str) -> str:
-    """Return a text as a literal; as bytes if it contains characters whose meaning depends on `spark.sql.parser.escapedStringLiterals`."""
+    """Return a string literal in SQL; as a cast of bytes if the text has characters whose meaning depends on `spark.sql.parser.escapedStringLiterals`."""
     return f"CAST(X'{text.encode().hex()}' AS STRING)" if "'" in text or "\\" in text else f"'{text}'"
 
 

@@ -175,7 +175,7 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """Return the Spark type of a primitive type; None if there is no such type, for example for nanoseconds, and for times before Spark 4.1."""
+    """Return the Spark type of a primitive Iceberg type; None if this Spark has none: for nanoseconds, and before Spark 4.1 for times."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):
@@ -232,7 +232,7 @@ def _geo_type_from(kind: Any, path: tuple[str, ...], problems: list[Problem]) ->
 
 
 def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
-    """Return the reason why Spark's own reader cannot open files of these schemas, or reads them wrongly, whichever columns are read; empty if it can."""
+    """Return the reason why Spark's own reader fails or reads wrongly on all files of these schemas, whichever columns are read; empty if it can."""
     schemas = list(schemas)
     if ambiguous := sorted({name for schema in schemas for name in schema.ambiguous_names}):
         return f"its filters on files confuse columns of one name: {', '.join(ambiguous)}"
@@ -312,17 +312,19 @@ def to_iceberg_type(kind: DataType, fresh: Callable[[], int], path: tuple[str, .
 
 
 def _is_collated(kind: DataType) -> bool:
-    """Return whether texts of the type are not compared by bytes, for which Iceberg has no type."""
+    """Return whether a type is a string type with a collation that does not compare by bytes; Iceberg has no such type."""
     return isinstance(kind, spark_types.StringType) and getattr(kind, "collation", _BY_BYTES) != _BY_BYTES
 
 
 def column_named(name: str) -> Column:
-    """Return the top-level column with exactly this name, which may contain any characters."""
+    """Return a reference to the top-level column with exactly this name, which may contain any characters, such as dots."""
     return F.col(quote_name(name))
 
 
 def field_inside(column: Column, path: Sequence[str], kind: DataType | None) -> Column:
-    """Return the field of a struct column at a path of exact names. Names that differ only by case are ambiguous in Spark; such a field is taken by position.
+    """Return the field of a struct column at a path of exact names.
+
+    In Spark, names that differ only by case are ambiguous. A field with such a name is found by its position instead.
 
     Args:
         column: The column.
@@ -352,18 +354,18 @@ def differs_by_case(fields: Iterable[NestedField]) -> bool:
 
 
 def quote_name(name: str) -> str:
-    """Return the name as a quoted identifier of Spark SQL, which a DataFrame interprets as the top-level column with exactly this name.
+    """Quote a name as an identifier of Spark SQL. A DataFrame takes the text for the top-level column with exactly this name.
 
-    For a selection of many columns, names need fewer calls to the JVM than column objects.
+    To select many columns, such texts need fewer calls to the JVM than the objects of `column_named`.
     """
     return "`" + name.replace("`", "``") + "`"
 
 
 def geo_type(kind: IcebergType) -> DataType | None:
-    """Return Spark's type of a geometry or geography.
+    """Return the Spark type of a geometry or geography.
 
     Returns:
-        The type; None if this Spark has no such type, or does not support the reference system or the edge algorithm.
+        The type; None for any other type, and if this Spark has no such type, or does not support the reference system or the edge algorithm.
     """
     if SPARK_GEOMETRY is None or not isinstance(kind, GeometryType | GeographyType):
         return None
@@ -388,7 +390,7 @@ def _srid(crs: str) -> int | None:
 
 
 def with_geo_types(spark: SparkSession, struct: spark_types.StructType, schema: Schema) -> spark_types.StructType:
-    """Return the struct of a schema with GEOMETRY and GEOGRAPHY instead of BINARY, if the session has these types.
+    """Replace BINARY by GEOMETRY and GEOGRAPHY in the struct of a schema, if the session has enabled these types.
 
     Args:
         spark: The session.
@@ -400,7 +402,7 @@ def with_geo_types(spark: SparkSession, struct: spark_types.StructType, schema: 
 
 
 def has_geo_types(spark: SparkSession, schema: Schema) -> bool:
-    """Return True if a schema has geometries or geographies, and the session has types for them."""
+    """Return whether a schema has geometries or geographies, and the session has enabled Spark's types for them."""
     has_shapes = not schema.type_classes.isdisjoint((GeometryType, GeographyType))
     return has_shapes and str(spark.conf.get(_GEO_ENABLED, "false")).lower() == "true"
 
@@ -425,22 +427,22 @@ def _type_with_geo_types(spark_type: DataType, kind: IcebergType) -> DataType:
 
 
 def wkb_to_geo(rows: DataFrame, struct: spark_types.StructType) -> DataFrame:
-    """Convert WKB columns to geometries and geographies.
+    """Convert WKB in the rows to geometries and geographies, at all depths.
 
     Args:
         rows: The rows.
-        struct: A struct of the same columns, with the types to convert to.
+        struct: The Spark struct of the result, in which some types are GEOMETRY or GEOGRAPHY instead of BINARY.
     """
     return _convert_leaves(rows, struct, _geo_from_wkb)
 
 
 def geo_to_wkb(rows: DataFrame) -> DataFrame:
-    """Convert all geometries and geographies in the rows to WKB."""
+    """Convert all geometries and geographies in the rows to WKB, at all depths."""
     return _convert_leaves(rows, rows.schema, lambda column, _: F.call_function("st_asbinary", column))
 
 
 def row_width(fields: Iterable[NestedField]) -> int:
-    """Return the bytes of a row that Spark's optimizer estimates from the types of its columns."""
+    """Return the size of a row in bytes, as Spark's optimizer estimates it from the types of the columns."""
     return _ROW_OVERHEAD + sum(_width(field.field_type) for field in fields)
 
 
@@ -472,7 +474,7 @@ def _convert_leaves(rows: DataFrame, struct: spark_types.StructType, leaf: LeafC
 
 
 def has_geo_type(kind: DataType) -> bool:
-    """Return True if the type is, or contains, a geometry or geography."""
+    """Return whether a Spark type is, or contains, a geometry or geography."""
     if isinstance(kind, spark_types.StructType):
         return any(has_geo_type(field.dataType) for field in kind.fields)
     if isinstance(kind, ArrayType):

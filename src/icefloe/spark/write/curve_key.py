@@ -24,18 +24,18 @@ _SEED = 17
 
 @dataclass(frozen=True, slots=True)
 class CurveSource:
-    """A column of the curve: its values in the rows, and its type in the table."""
+    """A column by which a space-filling curve orders rows: the column in the rows, and its Iceberg type in the table."""
 
     column: Column
     kind: PrimitiveType
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are compared as bytes."""
+        """Whether the values are texts or bytes, which are compared byte by byte."""
         return isinstance(self.kind, StringType | BinaryType | FixedType | UUIDType)
 
     def values(self, transforms: PortableTransforms) -> Column:
-        """Return the values as bytes, doubles or longs that have the same order."""
+        """Return the column converted to bytes, doubles or longs that have the same order."""
         if isinstance(self.kind, UUIDType):
             return uuid_bytes(self.column)
         if self.is_text:
@@ -48,9 +48,9 @@ class CurveSource:
 
 
 def with_place(rows: DataFrame, curve: CurveOrder, sources: Sequence[CurveSource], transforms: PortableTransforms, name: str) -> DataFrame:
-    """Add a column with the positions on a curve (long) to rows.
+    """Add a column (long) to rows with the position of each row on a space-filling curve.
 
-    First a job reads a sample of the curve's columns.
+    First a job reads a sample of the curve's columns, from which the scales are computed.
 
     Args:
         rows: The rows.
@@ -87,7 +87,7 @@ def _beginning(column: Column) -> Column:
 
 
 def _scales(rows: DataFrame, curve: CurveOrder, values: Sequence[Column]) -> list[CellScale]:
-    """Return the scale of each column, computed from about `SAMPLE_ROWS` rows of all tasks."""
+    """Compute the scale of each column of the curve from a sample of about `SAMPLE_ROWS` rows."""
     columns = [column.alias(f"c{number}") for number, column in enumerate(values)]
     share = min(1.0, SAMPLE_ROWS / max(1, curve.expected_rows))
     # The number of rows comes from manifests and may be wrong, so that each task returns at most the rows of a whole sample.
@@ -98,7 +98,7 @@ def _scales(rows: DataFrame, curve: CurveOrder, values: Sequence[Column]) -> lis
 
 
 def _number(source: CurveSource, value: Column, scale: CellScale, text_bytes: int) -> Column:
-    """Convert a value to the kind of number that the scale uses."""
+    """Convert a value from `CurveSource.values` to a number that can be compared with the points of its scale."""
     if source.is_text:
         used = min(text_bytes, MOST_TEXT_BYTES)
         after = F.hex(F.substring(value, len(scale.prefix) + 1, used))
@@ -113,12 +113,12 @@ def _number(source: CurveSource, value: Column, scale: CellScale, text_bytes: in
 
 
 def _piece(number: Column, scale: CellScale) -> Column:
-    """Return the index of the piece of the scale that contains a number. Spark compares NaN as the greatest number, so that it is in the last piece."""
+    """Return the index of the piece of a scale, between two of its points, that contains a number. NaN, Spark's greatest number, is in the last piece."""
     return reduce(Column.__add__, ((number >= F.lit(point)).cast("int") for point in scale.points[1:]), F.lit(0))
 
 
 def _cell(number: Column, piece: Column, scale: CellScale) -> Column:
-    """Return the cell (long) of a number. After the last point of the scale there is a piece of length zero."""
+    """Return the cell (long) of a number, by linear interpolation in its piece of the scale. The piece after the last point has the length zero."""
     low, high = (F.lit(scale.points[place]) for place in (0, -1))
     offset = (F.least(F.greatest(number, low), high) - _at(scale.points, piece)).cast("double") * _at([*scale.factors, 0.0], piece)
     cell = offset.cast("bigint") + _at(scale.lasts, piece)
@@ -126,13 +126,13 @@ def _cell(number: Column, piece: Column, scale: CellScale) -> Column:
 
 
 def _at(values: Sequence[int] | Sequence[float], place: Column) -> Column:
-    """Return the value at an index. All values are one literal, because an array of literals would take thousands of calls."""
+    """Return the value at the index `place`, an int column. All values are in one literal, because an array of literals would take thousands of calls."""
     kind = "double" if any(isinstance(value, float) for value in values) else "bigint"
     return F.get(F.split(F.lit(",".join(map(repr, values))), ",").cast(f"array<{kind}>"), place)
 
 
 def _spread(cell: Column, bits: int, gap: int) -> Column:
-    """Return a cell with its bits spread, `gap` apart: first its halves move apart, then the quarters, until all bits are separate."""
+    """Move the bits of a cell apart, so that bit n becomes bit n * `gap`: first its halves move apart, then the quarters, until all bits are separate."""
     half = 1 << (bits - 1).bit_length() >> 1
     while half:
         mask = sum(1 << bit // half * half * gap + bit % half for bit in range(bits))
@@ -142,7 +142,7 @@ def _spread(cell: Column, bits: int, gap: int) -> Column:
 
 
 def _place(curve: CurveOrder, cells: Sequence[Column]) -> Column:
-    """Return the position on the curve of a row with these cells."""
+    """Return the position on the curve (long) of a row, given the cells of its columns."""
     width, bits = len(cells), curve.bits
     if curve.name is CurveName.ZORDER:
         spread = (F.shiftleft(_spread(cell, bits, width), width - 1 - number) for number, cell in enumerate(cells))

@@ -52,7 +52,7 @@ RESULT = StructType([StructField(_OUTCOME_COLUMN, BinaryType(), False)])
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
-    """The data files that a task wrote, and the attempt that wrote them."""
+    """The result of a writing task: the data files that it wrote, and the attempt of the task."""
 
     files: tuple[DataFile, ...]
     attempt: TaskAttempt
@@ -63,21 +63,21 @@ _VALUES = TaskValues(TaskFiles, TaskAttempt)
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """The function of the Spark tasks: it takes rows, and returns a single row with the serialized `TaskFiles`."""
+    """A function for `mapInArrow`: it writes the rows of a task to data files, and returns a single row with the serialized `TaskFiles`."""
 
     target: WriteTarget
     finished: FinishedFiles
-    names: tuple[str, ...] = ()  # the names of the columns, if the batches have substitutes for columns
+    names: tuple[str, ...] = ()  # the names of the columns, if the batches have other names; see `ready_to_write`
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of a task, and yield its files as bytes."""
+        """Write the rows of a task, and yield one row with its serialized `TaskFiles`; no row if there were no rows."""
         task_files = self.files_of(batches)
         if task_files is not None:
             yield pa.RecordBatch.from_arrays([array_of([_VALUES.to_bytes(task_files)], pa.binary())], names=[_OUTCOME_COLUMN])
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> TaskFiles | None:
-        """Write the rows and return the files; None if there are no rows."""
+        """Write rows to data files, and return the files; None if there are no rows."""
         task = this_task()
         with self.errors.carry():
             files = write_batches(self.target, self._table_batches(batches), partition_id=task.partition_id, task_id=task.task_id)
@@ -87,7 +87,7 @@ class TaskWriter:
         return TaskFiles(tuple(files), this_attempt())
 
     def _table_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches without the shuffle's keys, with types that Spark lacks in the table's form; all else is cast later, for many batches."""
+        """Yield the batches without the keys of the shuffle, and with types that Spark lacks converted. All other types are cast later, for many batches."""
         field_types = {field.name: field.field_type for field in self.target.schema.fields}
         for spark_batch in map(with_list_offsets, batches):
             names, arrays = [], []
@@ -105,7 +105,7 @@ def _in_table_form(array: Any, field_type: IcebergType | None, column: str) -> A
 
 
 def write_rows(rows: DataFrame, target: WriteTarget) -> list[DataFile]:
-    """Write the rows of a DataFrame to data files.
+    """Run a Spark job that writes the rows of a DataFrame to data files.
 
     Returns:
         The data files, in the order of Spark's partitions.
@@ -142,7 +142,8 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
     """Check, distribute and sort rows for a `TaskWriter`.
 
     Returns:
-        The rows, the target of the writer, and the names of the columns if the rows have substitutes for columns; otherwise no names.
+        The rows and the target for the `TaskWriter`. Its third argument `names` is the third result: the names of the columns if the rows have substitute names
+            for them, because PySpark would misread dots in names; otherwise empty.
 
     Raises:
         SchemaMismatchError: the columns do not fit the table.
@@ -163,7 +164,7 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
 
 @contextmanager
 def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
-    """Limit the batches within the block by rows; if the schema may have large values, also by Spark's limit in bytes."""
+    """Return a context in which Spark limits Arrow batches to `ROWS_PER_BATCH` rows, and only if the schema may have large values also by bytes."""
     settings = {ROWS_PER_BATCH_CONF: str(ROWS_PER_BATCH)}
     if not any(_holds_bytes(field.field_type) for field in schema.fields):
         settings[BYTES_PER_BATCH_CONF] = str(NO_BYTES_LIMIT)
@@ -173,7 +174,7 @@ def small_batches(spark: SparkSession, schema: Schema) -> Iterator[None]:
 
 @contextmanager
 def advisory_partition_size(spark: SparkSession, target: WriteTarget) -> Iterator[None]:
-    """Set the advisory size of a shuffle partition for the block, if the table or the write configures it; otherwise the session's setting is used."""
+    """Return a context with the advisory size of shuffle partitions that the table or the write configures; if none, with the session's setting."""
     advisory_bytes = ADVISORY_PARTITION_SIZE_BYTES.read(target.properties)
     with _settings(spark, {} if advisory_bytes is None else {_ADVISORY_CONF: str(advisory_bytes)}):
         yield
@@ -181,7 +182,7 @@ def advisory_partition_size(spark: SparkSession, target: WriteTarget) -> Iterato
 
 @contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set session settings for the block."""
+    """Return a context in which settings of a session have these values."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -1,4 +1,4 @@
-"""The distribution of rows over Spark tasks, and their order in each task, before they are written: a partition's rows come to few tasks, and so to few files.
+"""Distributes rows over Spark tasks, and sorts them in each task, before they are written. So few tasks have rows of a partition, which gets few files.
 
 It only affects the layout of files; the writer determines the partition of each row. `functions/transform_columns.py` computes transforms.
 Spec: Sorting.
@@ -36,15 +36,15 @@ def distribute(rows: DataFrame, target: WriteTarget) -> DataFrame:
 
 
 def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Mapping[str, Column]) -> DataFrame:
-    """Distribute rows as `distribute` does, but return the columns that cause the least work for Spark.
+    """Distribute rows as `distribute` does, but return columns that tasks can use as they are, because a projection after the shuffle would copy every row.
 
-    A projection after a shuffle or a sort would copy every row. So the keys of a shuffle are kept, in columns whose names begin with `KEY_PREFIX`. Columns are
-    substituted before a shuffle by hash, and not at all if rows are sorted or distributed by range.
+    The keys of a shuffle remain, in columns whose names begin with `KEY_PREFIX`. Columns with a substitute are replaced before the shuffle; not at all if rows
+    are sorted or distributed by range, because those need the original columns.
 
     Args:
         rows: The rows.
         target: The table to write for.
-        substitutes: Columns that tasks may get instead of the columns with these names.
+        substitutes: By name of a column, a column that tasks may get instead of it.
     """
     columns = SourceColumns(rows, target.schema)
     fields = [f for f in target.spec.fields if not isinstance(f.transform, VoidTransform)]
@@ -72,14 +72,14 @@ def distributed_for_tasks(rows: DataFrame, target: WriteTarget, substitutes: Map
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A partition field of the rows: its value, and the name of the column that has this value; None if no column has it."""
+    """A partition field by which rows are distributed: its value as an expression, and the name of the column with this value, or None if there is none."""
 
     value: Column
     column: str | None
 
 
 def _rebalance_by_keys(rows: DataFrame, keys: list[_Key], substitutes: Mapping[str, Column], schema: Schema) -> DataFrame:
-    """Bring the rows of each partition together, a large partition over several tasks, by Spark's rebalance hint, which accepts only column names."""
+    """Bring the rows of each partition to one task, or if they are many to several tasks, by Spark's rebalance hint. It accepts only names of columns."""
     free_names = _free_names(rows, schema)
     added = {next(free_names): key.value for key in keys if key.column is None}
     names = [*(key.column for key in keys if key.column is not None), *added]
@@ -88,7 +88,7 @@ def _rebalance_by_keys(rows: DataFrame, keys: list[_Key], substitutes: Mapping[s
 
 
 def _free_names(rows: DataFrame, schema: Schema) -> Iterator[str]:
-    """Yield names for the keys of the shuffle that no column has."""
+    """Yield names that no column has, for the columns with keys of the shuffle."""
     taken = {*rows.columns, *(field.name for field in schema.fields)}  # the rows may lack a column of the table
     return (name for name in map(f"{KEY_PREFIX}{{}}".format, count()) if name not in taken)
 
@@ -101,7 +101,7 @@ def _sort_column(key: Column, field: SortField) -> Column:
 
 
 class SourceColumns:
-    """The columns of the rows by field id, and their transforms."""
+    """Finds columns of rows by the field ids of a table's schema, and computes transforms of them."""
 
     def __init__(self, rows: DataFrame, schema: Schema) -> None:
         self._names = set(rows.columns)
@@ -110,13 +110,13 @@ class SourceColumns:
         self.transforms = transforms_in(rows.sparkSession)
 
     def identity_of(self, source_id: int, transform: Transform) -> str | None:
-        """Return the name of the column that has the values of a transform, or None. A text column of UUIDs is excluded, because their case may differ."""
+        """Return the column's name for an identity transform of a top-level column; else None. None also for UUIDs, whose texts may differ by case."""
         path = self._schema.path_of(source_id) or ()
         is_column = len(path) == 1 and path[0] in self._names and not isinstance(self._schema.find_type(source_id), UUIDType)
         return path[0] if is_column and isinstance(transform, IdentityTransform) else None
 
     def transform(self, source_id: int, transform: Transform) -> Column:
-        """Return a transform of a table column, as computed by Spark; a null literal if the rows lack the column."""
+        """Return the result of a transform of a table column; a null literal if the rows lack the column, and for void or unknown transforms."""
         path = self._schema.path_of(source_id) or ()
         field_type = self._schema.find_type(source_id)
         if not path or path[0] not in self._names or not isinstance(field_type, PrimitiveType):
@@ -131,7 +131,7 @@ class SourceColumns:
         return self.transforms.transform(column, field_type, transform)
 
     def curve_source(self, source_id: int) -> CurveSource:
-        """Return a column of a curve, which the rows must have. Raises `InvalidInputError` if its type is not primitive."""
+        """Return a column as the source of a space-filling curve. Raises `InvalidInputError` if its type is not primitive."""
         field_type = self._schema.find_type(source_id)
         if not isinstance(field_type, PrimitiveType):
             raise InvalidInputError(

@@ -39,7 +39,7 @@ LOG = logging.getLogger(__name__)
 
 
 def check_files_exist(target: WriteTarget, locations: Iterable[str]) -> None:
-    """Refuse to commit local files that this process does not find. Locations in object stores mean the same everywhere, and are not checked.
+    """Check before a commit that this process finds the local files that tasks reported. Files in object stores are the same everywhere, and not checked.
 
     Args:
         target: The target of the write, with the storage as this process accesses it.
@@ -76,7 +76,7 @@ class TaskAttempt:
 
 
 def this_attempt() -> TaskAttempt:
-    """Return the current attempt in a Spark task; outside of tasks a default attempt."""
+    """Return the attempt of the Spark task in which this code runs; outside of tasks a default attempt."""
     context = TaskContext.get()
     if context is None:
         return TaskAttempt()
@@ -86,7 +86,7 @@ def this_attempt() -> TaskAttempt:
 
 
 def this_task() -> WritingTask:
-    """Return the current task, with the numbers that the names of its files contain; outside of tasks the first task."""
+    """Return the Spark task in which this code runs, with the numbers for the names of its files; outside of tasks the task 0."""
     context = TaskContext.get()
     return WritingTask(0) if context is None else WritingTask(context.partitionId(), context.taskAttemptId())
 
@@ -97,7 +97,7 @@ def delete_files_of_operation(
     waits_s: Sequence[float] = LISTING_WAITS_S,
     background_waits_s: Sequence[float] = BACKGROUND_WAITS_S,
 ) -> None:
-    """Delete the files with the operation's id in their names, except committed files.
+    """Delete all files of a write operation, which have its id in their names, except committed files.
 
     No metadata refers to these files, so that the data folder is listed. Because an aborted attempt may still write, the folder is listed several times, and
     then again while files are still found; later a background thread, which ends with the process, lists it again. Storage errors become warnings, because the
@@ -136,7 +136,7 @@ def _delete_in_background(target: WriteTarget, committed_names: Collection[str],
 
 
 def _delete_where(target: WriteTarget, is_lost: Callable[[str], bool]) -> list[str]:
-    """Delete the files in the data folder whose names are those of lost files, and return their locations. Raises the first error of the storage."""
+    """Delete the files in the data folder for whose names `is_lost` is true, and return their locations. Raises the first error of the storage."""
     lost = [location for location in _listed_files(target) if is_lost(_name(location))]
     failures = delete_files(target.io, lost)
     if failures:
@@ -146,7 +146,7 @@ def _delete_where(target: WriteTarget, is_lost: Callable[[str], bool]) -> list[s
 
 @contextmanager
 def _warning_of(target: WriteTarget) -> Iterator[None]:
-    """If the storage makes the block fail, log a warning instead."""
+    """Return a context that logs errors of the storage as warnings instead of raising them."""
     try:
         yield
     except IcefloeError as error:
@@ -172,7 +172,7 @@ def _name(location: str) -> str:
 def delete_lost_attempts(
     spark: SparkSession | None, target: WriteTarget, committed: Collection[str], attempts: Iterable[TaskAttempt]
 ) -> None:
-    """After a successful job, delete the files of attempts whose results are not used.
+    """Delete the files of task attempts whose results are not used, after a successful job.
 
     The data folder is listed only if a task may have had several attempts.
 
@@ -202,7 +202,7 @@ def _ran_again(spark: SparkSession, stage_ids: Iterable[int]) -> bool:
 
 @contextmanager
 def deleting_files_on_failure(target: WriteTarget) -> Iterator[None]:
-    """Delete all files of the operation if the block fails, or is interrupted by Ctrl-C."""
+    """Return a context for a write operation that deletes all files of the operation if it fails, or is interrupted by Ctrl-C."""
     try:
         yield
     except BaseException:
@@ -212,7 +212,7 @@ def deleting_files_on_failure(target: WriteTarget) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FinishedFiles:
-    """The locations of files that the tasks of an operation have finished: tasks add them, the driver takes them.
+    """The locations of files that the tasks of an operation have finished, to delete them after a failure. Tasks add them; the driver takes them.
 
     All operations share one accumulator, because PySpark keeps every accumulator until the process ends.
     """
@@ -221,19 +221,20 @@ class FinishedFiles:
     operation_uuid: str
 
     def add(self, locations: list[str]) -> None:
-        """Add locations, in a task."""
+        """Add locations of finished files. Called in tasks."""
         self.accumulator.add({self.operation_uuid: locations})
 
     def pop(self) -> list[str]:
-        """Remove and return the locations that arrived so far, on the driver."""
+        """Remove and return the locations that have arrived so far. Called on the driver."""
         return self.accumulator.value.pop(self.operation_uuid, [])
 
 
 @contextmanager
 def writing_job(spark: SparkSession, target: WriteTarget) -> Iterator[FinishedFiles]:
-    """Yield the finished files of a job. If the block fails, first delete these files, then all other files of the operation.
+    """Return a context for a job that writes files; its value is the `FinishedFiles` for the tasks of the job.
 
-    After a successful job, the block must call `delete_lost_attempts`.
+    If the context fails, the finished files are deleted first, then all other files of the operation. After a successful job, the caller must call
+    `delete_lost_attempts` within the context.
     """
     finished = FinishedFiles(_accumulator(spark.sparkContext), target.operation_uuid)
     with deleting_files_on_failure(target):
@@ -254,7 +255,7 @@ def _accumulator(context: SparkContext) -> Accumulator[dict[str, list[str]]]:
 
 
 class _LocationsByOperation(AccumulatorParam[dict[str, list[str]]]):
-    """Locations of files by the id of their operation, merged from tasks."""
+    """Merges the locations that tasks add to the accumulator: lists of locations by the id of their operation."""
 
     def zero(self, value: dict[str, list[str]]) -> dict[str, list[str]]:  # noqa: ARG002 Spark's signature
         return {}

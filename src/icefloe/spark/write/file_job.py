@@ -1,4 +1,4 @@
-"""`write_in_tasks`: apply a function that writes files, for example a compaction, to items, with one Spark task for each item.
+"""`write_in_tasks`: apply a function that writes files, for example the rewrite of a data file, to items, in one Spark task for each item.
 
 The functions are in `datafile/`: `rewrite_task`, `rewrite_group`, `compact_files`, `merge_deletes`. For functions that only read, see `jobs/map_job.py`.
 Spec: Row-level Deletes (copy-on-write).
@@ -26,14 +26,14 @@ from icefloe.spark.write.failed_attempt_cleanup import (
 
 @dataclass(frozen=True)
 class TaskFileWriter:
-    """The function of the Spark tasks: it takes the number and the item of a task, and returns the outcome of the wrapped function and the attempt."""
+    """The function of a Spark task: it takes the number and the item of the task, and returns the outcome of `function`, and the attempt of the task."""
 
     function: Callable[[Any, WritingTask], Any]
     finished: FinishedFiles
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, numbered: tuple[int, Any]) -> tuple[Any, TaskAttempt]:
-        """Write the files of an item, and return the outcome with the attempt."""
+        """Call the function with the item, and return its outcome with the attempt of the task."""
         number, item = numbered
         with self.errors.carry():
             outcome = self.function(item, replace(this_task(), partition_id=number))
@@ -44,7 +44,7 @@ class TaskFileWriter:
 def write_in_tasks(
     spark: SparkSession, description: str, function: Callable[[Any, WritingTask], Any], items: Sequence[Any], target: WriteTarget
 ) -> list[Any]:
-    """Run a function that writes files for each item. After a failure none of the files remains.
+    """Call a function that writes files with each item, in Spark's tasks. After a failure none of the files remains.
 
     Args:
         spark: A classic session.

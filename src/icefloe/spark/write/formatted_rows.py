@@ -1,4 +1,4 @@
-"""Arguments of a table's writes in place of a DataFrame: rows with a form of their own, because of options, or files that tasks have already written.
+"""What Spark's writes pass to a table instead of a DataFrame: rows with the properties, spec and order that options set, or files that are already written.
 
 `write_options.py` parses the options. Spec: Writing Data Files; Sorting.
 """
@@ -16,19 +16,19 @@ from icefloe.spec.partitioning.sort_order import SortOrder
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """Data files that are in the table's locations, and have its current schema, spec and sort order."""
+    """Data files that tasks have already written for a table. They are in the table's locations, and have its current schema, spec and sort order."""
 
     files: tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteForm:
-    """The differences between the form of a write's files and the table's settings.
+    """How the files of a write differ from the table's own settings, because of write options.
 
     Attributes:
-        properties: table properties for this write.
-        spec: the partition spec; None for the table's.
-        sort_order: the sort order; None for the table's.
+        properties: table properties that differ for this write.
+        spec: the partition spec of the files; None for the table's current spec.
+        sort_order: the sort order of the files; None for the table's current order.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class WriteForm:
     sort_order: SortOrder | None = None
 
     def of(self, target: WriteTarget) -> WriteTarget:
-        """Return the target with these properties, spec and sort order."""
+        """Return the target of a write with these properties, spec and sort order."""
         changed = replace(target, properties={**target.properties, **self.properties})
         if self.spec is not None:
             changed = replace(changed, spec=self.spec)
@@ -47,7 +47,7 @@ class WriteForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsInForm:
-    """Rows for the writes of a table (`append`, `overwrite`, `dynamic_partition_overwrite`), with a form of their own."""
+    """Rows for the writes of a table (`append`, `overwrite`, `dynamic_partition_overwrite`), with the `WriteForm` of their files."""
 
     rows: DataFrame
     form: WriteForm

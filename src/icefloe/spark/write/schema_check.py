@@ -64,7 +64,7 @@ _WRITABLE_AS = frozenset(
 
 
 def check_fits(rows: SparkStruct, schema: Schema) -> None:
-    """Compare the names (case-sensitively) and types of the columns with the table's schema.
+    """Check that rows with these columns can be written to a table: names must be equal, also in case, and types must fit.
 
     Raises:
         SchemaMismatchError: required columns are missing, columns are not in the table, or types do not fit. The error lists all of them.
@@ -79,7 +79,7 @@ def check_fits(rows: SparkStruct, schema: Schema) -> None:
 
 
 def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with top-level decimals cast to the table's precision and scale; tasks cast everything else."""
+    """Cast top-level decimals in rows to the table's precision and scale. All other types are cast by the tasks."""
     field_types = {field.name: field.field_type for field in schema.fields}
     casts = {}
     for field in rows.schema.fields:
@@ -93,9 +93,9 @@ def widened_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def unscaled_decimals(rows: DataFrame) -> dict[str, Column]:
-    """Return the unscaled values of top-level decimals with at most 18 digits, by name; empty in a session of Spark Connect.
+    """Return columns with the unscaled values of top-level decimals with at most 18 digits, by name; empty in a session of Spark Connect.
 
-    Spark stores these decimals as longs, but creates two big integers for each when it writes 16 bytes to Arrow.
+    Sending them to tasks is faster: Spark stores such decimals as longs, but creates two big integers for each decimal that it writes to Arrow.
     """
     kinds = {field.name: field.dataType for field in rows.schema.fields}
     names = [name for name, kind in kinds.items() if isinstance(kind, SparkDecimal) and kind.precision <= MAX_LONG_DIGITS]

@@ -1,4 +1,4 @@
-"""Writes by Spark SQL and DataFrames: parse options, check columns against the table, and append or overwrite rows.
+"""Writes of rows by Spark SQL and DataFrames: parse the options, check the columns against the table, and append or overwrite.
 
 A write is a single commit, even if it adds columns. `write_options.py` has the options. Spec: Writing Data Files; Schema Evolution; Snapshots.
 """
@@ -36,7 +36,7 @@ CASE_SENSITIVE = "spark.sql.caseSensitive"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """A write of rows.
+    """A write of rows to a table, with its options parsed.
 
     Attributes:
         rows: the rows to write.
@@ -54,14 +54,14 @@ class Write:
 
 
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
-    """Return the options of a write, completed by the session's settings. Warn about settings without effect. Raises the errors of `write_options`."""
+    """Parse the options of a write, with the session's settings as defaults. Warn about settings without effect. Raises the errors of `write_options`."""
     settings = json.loads(static_method(spark, "PythonBridge", "settings", spark._jsparkSession.sessionState().conf()))
     warn_of_settings(spark, settings, SETTINGS)
     return write_options(options, settings, metadata, table_name)
 
 
 def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str) -> str | None:
-    """Return the branch of a write, from its option or from the table's name. Raises `InvalidInputError` if they differ."""
+    """Return the branch of a write, from its option or from the table's name; None if neither has one. Raises `InvalidInputError` if they differ."""
     if branch_in_name is not None and options.branch not in (None, branch_in_name):
         raise InvalidInputError(
             f"the table is named with the branch {branch_in_name!r}, and the write option branch is {options.branch!r}",
@@ -72,7 +72,7 @@ def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str
 
 
 def run_write(table: Table, write: Write) -> WriteResult | None:
-    """Write and commit the rows, as one metadata version of the table, and return the result; None if there was nothing to write.
+    """Run a write in a single commit, also if it adds columns, and return the result; None if there was nothing to write.
 
     Raises:
         SchemaMismatchError: the columns do not fit or are in a different order, or a value does not fit.
@@ -87,7 +87,7 @@ def run_write(table: Table, write: Write) -> WriteResult | None:
 
 
 def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None:
-    """Return the counts that a SQL statement returns, by column name (`bridge/java/RowStatement.java`); None without a result."""
+    """Return the row that a SQL statement shows for its result, by column name (see `bridge/java/RowStatement.java`); None if there is no result."""
     if result is None:
         return None
     inserted, deleted = result.inserted_records, result.deleted_records
@@ -104,7 +104,7 @@ def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None
 
 
 def write_within(transaction: Transaction, write: Write) -> WriteResult | None:
-    """Add the write, and the columns that `merge-schema` adds, to a transaction, and return its result. Raises the errors of `run_write`."""
+    """Add a write, and the columns that `merge-schema` adds, to a transaction. Return the result of the write. Raises the errors of `run_write`."""
     if write.options.merges_schema:
         rows = _with_table_names(write.rows, transaction.table_metadata.schema())
         with transaction.update_schema() as update:
@@ -132,7 +132,7 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> Wr
 
 
 def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with the table's spelling of names, also inside columns, unless the session is case-sensitive."""
+    """Rename columns and struct fields of rows that differ only by case from names of the table, unless the session is case-sensitive."""
     if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
         return rows
     struct = rows.schema
@@ -148,7 +148,7 @@ def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def _respell(struct: StructType, fields: Sequence[NestedField]) -> StructType:
-    """Return a struct of rows with the table's spelling of its names, at every level."""
+    """Return a struct with names that differ only by case from names in `fields` replaced by these, at every level."""
     exact = {field.name: field for field in fields}
     by_lower = {field.name.lower(): field for field in fields if field.name not in struct.names}
     spelled = []
@@ -171,7 +171,7 @@ def _spelled_type(kind: DataType, table_type: IcebergType) -> DataType:
 
 
 def _check(rows: StructType, schema: Schema, options: WriteOptions) -> None:
-    """Check the order and nullability of columns, because Spark does not check them for tables with `write.spark.accept-any-schema`."""
+    """Raise `SchemaMismatchError` for columns in a wrong order or nullable columns, which Spark accepts for tables with `write.spark.accept-any-schema`."""
     problems = list(_problems(rows, schema.fields, (), options))
     if problems:
         raise SchemaMismatchError(

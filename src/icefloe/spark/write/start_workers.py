@@ -25,13 +25,14 @@ _STARTED: set[str] = set()  # the ids of the applications whose workers were sta
 
 
 def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, str]:
-    """Return the setting for a new session which makes its workers start as forks with the modules for tasks already imported.
+    """Return the setting that makes the workers of a new session forks of `worker_daemon.py`, which has already imported the modules for tasks.
 
-    The result is empty for a session on a cluster, and if workers would not find this Icefloe, because no Python function could run if the daemon cannot start.
+    The result is empty for a session on a cluster, if the user has set a daemon, and if a worker's Python would not find this Icefloe: then the daemon could
+    not start, and no Python function could run.
 
     Args:
         gateway: The gateway of the JVM, which has no session yet.
-        settings: The caller's settings, which take precedence.
+        settings: The settings of the new session.
     """
     configured = gateway.jvm.org.apache.spark.SparkConf()  # settings from spark-defaults.conf and spark-submit
     master = str(settings.get("spark.master") or configured.get("spark.master", "local[*]"))
@@ -41,7 +42,7 @@ def worker_settings(gateway: Any, settings: Mapping[str, object]) -> dict[str, s
 
 
 def start_workers(spark: SparkSession) -> None:
-    """Start a Python worker in the background by a first task, if the session is local and its workers use this Python. A failure is only logged."""
+    """Run a small Spark job in the background, so that a Python worker starts. Only for local sessions whose workers use this Python; failures are logged."""
     context = spark.sparkContext
     application = str(context.applicationId)
     if application in _STARTED or not _is_local(str(context.master)) or not _is_this_python(context.pythonExec):
@@ -67,7 +68,7 @@ def _is_this_python(executable: str) -> bool:
 
 
 def _is_found_by_workers() -> bool:
-    """Return True if a new process of the workers' Python finds this Icefloe; such a process does not have this process's changes of `sys.path`."""
+    """Return whether the Python of workers is this Python, and finds this Icefloe in a new process, which does not have changes of `sys.path` made here."""
     executable = os.environ.get("PYSPARK_PYTHON", "python3")
     if not _is_this_python(executable):
         return False

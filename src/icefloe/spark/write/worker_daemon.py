@@ -1,8 +1,8 @@
-"""The daemon of Spark's Python workers in a local session of Icefloe: PySpark's daemon, with the modules for tasks imported before it forks workers.
+"""The process that forks Spark's Python workers in a local session of Icefloe: PySpark's daemon, but with the modules for tasks already imported.
 
-With PySpark's own daemon a worker imports these modules in its first task, which takes longer than writing a few rows, and Spark ends workers that are idle for
-a minute. After each task, a worker collects garbage among all objects of these modules, which takes as long as planning 20,000 files; here it skips these
-objects.
+With PySpark's own daemon each worker imports these modules in its first task, which takes longer than writing a few rows, and Spark ends workers that are idle
+for a minute. After each task a worker collects garbage. Among all objects of these modules that takes as long as planning 20,000 files, so that these objects
+are excluded here.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""`WritableTable`: a table to which rows are written, and from which rows are deleted by a filter; and `SparkWriteBuilder`, a write to such a table.
+"""`WritableTable`: a table that Spark can append to, overwrite, and delete from by a filter; and `SparkWriteBuilder`, a write to such a table.
 
 `sql_write.py` checks and commits the rows. `row_level/operation.py` implements DELETE of single rows, UPDATE and MERGE; its `RowLevelTable` extends
 `WritableTable`. Spec: Writing Data Files.
@@ -29,10 +29,10 @@ from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, al
 
 
 class WritableTable(ReadableTable):
-    """The part of a loaded table that appends, overwrites and deletes by a filter.
+    """Base class of loaded tables: runs appends, overwrites, and deletes by a filter.
 
     Attributes:
-        snapshot_properties: entries for the snapshot's summary, in addition to those from options and settings.
+        snapshot_properties: entries for the snapshot's summary, in addition to the entries from options and settings.
     """
 
     _selected: TableSelection
@@ -44,19 +44,19 @@ class WritableTable(ReadableTable):
 
     @abstractmethod
     def parts(self) -> Sequence[str]:
-        """Return the table's name in statements: catalog, namespace, table, branch; empty if it is only known from options."""
+        """Return the parts of the table's name in statements: catalog, namespace, table, branch. Empty for a table that only options describe."""
 
     def recache(self) -> None:
-        """Make Spark read cached DataFrames of the table again, which it does by itself only after statements that it runs."""
+        """Make Spark drop cached rows of the table, which it does by itself only after statements that it runs. Call it after a commit."""
         if self.parts():
             recache(self._spark, self.parts())
 
     def frame(self, rows: Any) -> DataFrame:
-        """Return Java's Dataset as a DataFrame of the Dataset's session."""
+        """Convert a Java Dataset to a DataFrame of the same session."""
         return DataFrame(rows, self.session_of(rows.sparkSession()))
 
     def session_of(self, session: Any) -> SparkSession:
-        """Return the Python session for a Java session, whose settings the write uses."""
+        """Return the Python session for the Java session that runs a write, whose settings the write uses."""
         return session_of(self._spark, session)
 
     def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:  # noqa: ARG002 subclasses plan appends otherwise
@@ -78,19 +78,19 @@ class WritableTable(ReadableTable):
             )
 
     def _options(self, options: Mapping[str, str], spark: SparkSession | None = None) -> WriteOptions:
-        """Return the options of a statement, completed by the settings of a session as for any write; by default of the attached session."""
+        """Parse the options of a statement, with the settings of a session as defaults; without `spark`, of the session to which the catalog is attached."""
         table = self._selected.table
         write_options = options_of_write(spark or self._spark, options, table.metadata, table.full_name)
         return replace(write_options, snapshot_properties={**write_options.snapshot_properties, **self.snapshot_properties})
 
     @connector_method
     def can_delete_where(self, predicates: list[Expression]) -> bool:
-        """Return True if all predicates can be translated to Iceberg expressions, and the table can be written."""
+        """Return whether `delete_where` can delete by these predicates: each has an Iceberg expression, and the table is not read-only."""
         return not self._selected.is_past and None not in to_expressions(predicates, self._selected.table.schema())
 
     @connector_method
     def delete_where(self, predicates: list[Expression]) -> dict[str, int | None] | None:
-        """Delete the rows that match all predicates, commit, and return the statement's counts."""
+        """Delete the rows that match all predicates, commit, and return the counts of `statement_counts`."""
         self._check_writable()
         properties = self._options({}).snapshot_properties
         with branch_named(is_named=self._selected.branch is not None):
@@ -99,13 +99,13 @@ class WritableTable(ReadableTable):
 
     @connector_method
     def truncate_table(self) -> bool:
-        """Delete all rows and commit."""
+        """Delete all rows, commit, and return True."""
         self.delete_where([])
         return True
 
     @connector_method
     def new_write_builder(self, info: WriteInfo) -> "SparkWriteBuilder":
-        """Return the builder of a write."""
+        """Return a builder for a write with the options in `info`."""
         return SparkWriteBuilder(self, info["options"])
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: "SparkWriteBuilder") -> WriteResult | None:
@@ -114,7 +114,7 @@ class WritableTable(ReadableTable):
         Args:
             spark: the session whose settings complete the write's options.
             rows: a function that returns the rows; it is called after the checks of the table.
-            builder: the write's options, and the rows that it replaces.
+            builder: the write's options, and which rows it replaces.
 
         Returns:
             The result; None if there was nothing to write.
@@ -141,13 +141,13 @@ class WritableTable(ReadableTable):
 
 
 class SparkWriteBuilder(ConnectorObject):
-    """A write: its options and the rows that it replaces. It implements Spark's `WriteBuilder` and `Write`, and writes a Dataset (`V1Write`).
+    """A write to a table: Spark sets which rows it replaces, then passes the new rows. It implements Spark's `WriteBuilder`, `Write` and `V1Write`.
 
     Attributes:
         options: the write's options, by name.
         overwrite_predicates: Spark's predicates for the rows to replace; None for an append.
         whole_partitions: True if the write replaces the partitions that contain its rows.
-        merge_reads: for a MERGE that only inserts, the rows of the table that it has read; None for any other write.
+        merge_reads: for a MERGE that only inserts, which rows of the table it has read (see `MergeReads`); None for any other write.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
@@ -166,34 +166,34 @@ class SparkWriteBuilder(ConnectorObject):
 
     @connector_method
     def can_overwrite(self, predicates: list[Expression]) -> bool:
-        """Return True if the rows that match these predicates can be replaced."""
+        """Return whether the write can replace the rows that match these predicates: each has an Iceberg expression."""
         return self._table.can_delete_where(predicates)
 
     @connector_method
     def overwrite(self, predicates: list[Expression]) -> str:
-        """Replace the rows that match all predicates."""
+        """Make the write replace the rows that match all predicates. Returns `THIS`, for the builder itself."""
         self.overwrite_predicates = predicates
         return THIS
 
     @connector_method
     def truncate(self) -> str:
-        """Replace all rows."""
+        """Make the write replace all rows."""
         return self.overwrite([])
 
     @connector_method
     def overwrite_dynamic_partitions(self) -> str:
-        """Replace the partitions that contain the written rows."""
+        """Make the write replace the partitions that contain its rows."""
         self.whole_partitions = True
         return THIS
 
     @connector_method
     def run(self, session: JavaObject, query: JavaObject, merge_reads: MergeReads | None) -> dict[str, int | None] | None:
-        """Write and commit the rows of a query, and return the counts. Spark plans a MERGE that only inserts as an append of its rows.
+        """Write and commit the rows of a query, and return the counts of `statement_counts`. Spark also plans a MERGE that only inserts as an append.
 
         Args:
             session: the Java session that runs the write.
             query: the optimized plan of the rows.
-            merge_reads: for such a MERGE, the rows of the table that its query reads; None for any other write.
+            merge_reads: for a MERGE that only inserts, which rows of the table its query reads (see `MergeReads`); None for any other write.
         """
         self.merge_reads = merge_reads
         is_append = self.overwrite_predicates is None and not self.whole_partitions
@@ -205,6 +205,6 @@ class SparkWriteBuilder(ConnectorObject):
 
     @connector_method
     def insert(self, rows: JavaObject) -> dict[str, int | None] | None:
-        """Write and commit the rows of Java's Dataset, and return the counts."""
+        """Write and commit the rows of a Java Dataset, and return the counts of `statement_counts`."""
         frame = self._table.frame(rows)
         return statement_counts(self._table.write(frame.sparkSession, lambda: frame, self))

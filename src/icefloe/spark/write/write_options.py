@@ -111,14 +111,14 @@ class WriteOptions:
     """The parsed options of a write.
 
     Attributes:
-        form: file properties, partition spec and sort order that differ from the table's.
+        form: the file properties, partition spec and sort order that differ from the table's own.
         snapshot_properties: entries for the snapshot's summary.
         branch: the branch to write; None if the options do not have it.
         overwrites_partitions: True if an overwrite of all rows replaces only the partitions of the written rows.
-        isolation_level: `serializable` or `snapshot`; None for the table's.
-        validate_from: id of the snapshot that was read; later commits are checked for conflicts.
+        isolation_level: `serializable` or `snapshot`; None if an overwrite checks no conflicts with other writers.
+        validate_from: id of the snapshot after which commits are checked for conflicts; None to check all snapshots of the branch.
         merges_schema: True to add columns that the table lacks.
-        checks_nullability: True to refuse nullable columns for required columns, before the job.
+        checks_nullability: True to refuse nullable columns of rows for required columns of the table, before the job.
         checks_ordering: True to refuse columns whose order differs from the table's.
     """
 
@@ -221,7 +221,7 @@ class _OptionReader:
             raise self._wrong(name, text, "a whole number") from None
 
     def properties(self, metadata: TableMetadata) -> dict[str, str]:
-        """Return the table properties of this write."""
+        """Return the table properties that the options and settings set for this write."""
         properties = {}
         for name, (table_property, in_session) in _PROPERTIES.items():
             text = self._text(name, in_session=in_session)
