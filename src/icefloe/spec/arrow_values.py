@@ -41,7 +41,7 @@ def scalar_of(value: Any, kind: Any) -> Any:
 
 
 def null_longs(length: int) -> Any:
-    """Return an Arrow array of nulls (int64); such arrays share their memory, up to some length."""
+    """Return an int64 Arrow array of `length` nulls. Arrays that are not too long share their memory."""
     if length * 8 > len(_ZEROS):
         return pa.nulls(length, pa.int64())
     return pa.Array.from_buffers(pa.int64(), length, [_ZEROS.slice(0, (length + 7) // 8), _ZEROS.slice(0, length * 8)])
@@ -53,7 +53,7 @@ def fill_nulls(values: Any, value: Any) -> Any:
 
 
 def numbers_array(numbers: NDArray[Any], kind: Any, validity: NDArray[np.bool_] | None = None) -> Any:
-    """Return numpy numbers, or a mask, as an array of a fixed-width Arrow type of the same width, null where `validity` is False."""
+    """Return numpy numbers, or a mask, as an array of an Arrow type with the same width. Values are null where `validity` is False; None for no nulls."""
     data = np.packbits(numbers, bitorder="little") if pa.types.is_boolean(kind) else np.ascontiguousarray(numbers)
     return pa.Array.from_buffers(kind, len(numbers), [validity_buffer(validity), pa.py_buffer(data)])
 

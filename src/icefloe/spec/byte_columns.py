@@ -18,7 +18,7 @@ _DAY_WIDTH = 4
 
 
 class ByteSpans(NamedTuple):
-    """The start and length of each value of a binary column in `data`; null values have length 0."""
+    """A binary column as one buffer `data`, with the start and the length of each value in it. Null values have length 0 and are not `valid`."""
 
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -27,7 +27,7 @@ class ByteSpans(NamedTuple):
 
 
 def spans_of(column: Any) -> ByteSpans:
-    """Return the spans of an Arrow binary, large_binary, string, large_string or fixed_size_binary array; it may be sliced and chunked."""
+    """Return the starts and lengths of the values of an Arrow binary, string or fixed_size_binary array, which may be large, sliced or chunked."""
     array = array_of_chunks(column)
     if pa.types.is_fixed_size_binary(array.type):
         array = array.cast(pa.binary())
@@ -45,7 +45,7 @@ def spans_of(column: Any) -> ByteSpans:
 
 
 def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Return a mask of the values that are exactly `width` bytes long, and these values as a matrix with one row for each."""
+    """Return a mask of the values that are exactly `width` bytes long, and a matrix of bytes with one row for each of these values."""
     has_width = spans.valid & (spans.lengths == width)
     if len(has_width) and has_width.all():  # all values have this width, so they are contiguous
         return has_width, spans.data[spans.starts[0] : spans.starts[0] + len(has_width) * width].reshape(len(has_width), width)
@@ -53,7 +53,7 @@ def rows_of_width(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDAr
 
 
 def rows_starting_with(spans: ByteSpans, width: int) -> tuple[NDArray[np.bool_], NDArray[np.uint8]]:
-    """Return a mask of the values with at least `width` bytes, and the first `width` bytes of these values as a matrix with one row for each."""
+    """Return a mask of the values with at least `width` bytes, and a matrix with the first `width` bytes of each of these values as a row."""
     is_long_enough = spans.valid & (spans.lengths >= width)
     return is_long_enough, spans.data[spans.starts[is_long_enough][:, None] + np.arange(width)]
 

@@ -161,7 +161,7 @@ def format_timestamp(count: int, *, utc: bool, nanos: bool = False) -> str:
 
 
 def _parse_clock(groups: Sequence[str | None], *, nanos: bool) -> int:
-    """Return the microseconds, or nanoseconds, since midnight of the hour, minute, second and fraction of a text."""
+    """Return the microseconds since midnight, or with `nanos` nanoseconds, of a time of day. `groups` are its hour, minute, second and fraction as text."""
     hour, minute, second, fraction = groups
     whole = micros_of_time(time(int(hour or 0), int(minute or 0), int(second or 0)))
     digits = 9 if nanos else 6

@@ -97,7 +97,7 @@ def geo_bounds(kind: IcebergType, wkb: Any) -> tuple[GeospatialBound, Geospatial
 
 
 class _Box:
-    """The least and greatest value of each axis so far."""
+    """A collector of the least and the greatest value of each axis over the points that are added."""
 
     def __init__(self) -> None:
         self._low: dict[str, float] = {}

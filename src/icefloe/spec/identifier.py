@@ -16,11 +16,12 @@ MAX_NAME_LENGTH = 255
 
 
 def to_identifier(name: str | Iterable[str], *, of_server: bool = False) -> Identifier:
-    """Return the levels of a dotted name or a tuple, after checking each of them.
+    """Return the checked levels of a name: namespaces, outermost first, and for a table its own name last.
 
     Args:
         name: The dotted name, or the levels.
-        of_server: Whether a server stores the names. They do not become folders then, and may contain dots and slashes: in a tuple, or in backquotes.
+        of_server: Whether a server stores the names. They do not become folders then, so that levels may contain dots and slashes: in a tuple, or in
+            backquotes.
 
     Raises:
         InvalidIdentifierError: the name is neither text nor a tuple, or a level is empty, too long, or has a character that is not allowed.

@@ -17,7 +17,7 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The maximum that a file may contain or claim. Every limit is a whole number above 0."""
+    """The limits of what a file that is read may contain or claim. Every limit is a whole number above 0."""
 
     # Bytes of one Avro block, unpacked. Writers make blocks of 16 KB to 1 MB; some put a whole manifest into one.
     avro_block_bytes: int = 256 * _MIB
@@ -133,7 +133,7 @@ def environment_variable(name: str) -> str:
 
 
 def raise_limit(name: str) -> str:
-    """Return the next step of an error about a limit: how to read a file that exceeds it."""
+    """Return the `next_step` text of an error about a limit: how to raise the limit in order to read the file."""
     return (
         f"if the file is trusted, raise the limit: set {environment_variable(name)} above {getattr(limits(), name)}, or "
         f"icefloe.set_limits(icefloe.Limits({name}=...))"

@@ -108,7 +108,7 @@ def nested_to_physical(kind: IcebergType, value: Any) -> Any:
 
 
 def with_field_ids(kind: IcebergType, value: Any, new_ids: Mapping[int, int]) -> Any:
-    """Return a physical value with replaced field ids; `new_ids` has the new id for each field id in `kind`."""
+    """Return a physical value in which field ids of structs are replaced. `new_ids` has the new id for each field id in `kind`."""
     if value is None or isinstance(kind, PrimitiveType):
         return value
     if isinstance(kind, StructType):

@@ -61,7 +61,7 @@ class FileIO(Protocol):
 
 @runtime_checkable
 class OpensSizedFiles(Protocol):
-    """A `FileIO` that saves a request if the caller passes the size of a file. Other implementations request the size."""
+    """A `FileIO` that can open a file without requesting its size, if the caller passes the size."""
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
         """Open a file as `open_input` does. `size` is used as the size of the file if the bytes before it are `ending`."""
@@ -69,21 +69,21 @@ class OpensSizedFiles(Protocol):
 
 @runtime_checkable
 class OpensUniqueFiles(Protocol):
-    """A `FileIO` that saves a request if the name of a new file is unique. Other implementations check that no file has the name."""
+    """A `FileIO` that can create a file without checking that no file has its name, if the caller guarantees that the name is unique."""
 
     def open_unique_output(self, location: str) -> Any:
         """Open a file as `open_output` does, without looking up whether it exists."""
 
 
 def unique_output(io: FileIO, location: str) -> Any:
-    """Open a new file with a unique name for writing. See `OpensUniqueFiles`."""
+    """Open a new file, whose name the caller guarantees to be unique, for writing. The check for an existing file is skipped if the storage allows that."""
     # `isinstance` with the protocol is avoided, because it takes longer than opening a local file.
     open_output = getattr(io, "open_unique_output", None) or io.open_output
     return open_output(location)
 
 
 def write_unique(io: FileIO, location: str, content: Any) -> None:
-    """Write a small new file with a unique name. After an error, a part of it may remain.
+    """Write a small new file, whose name the caller guarantees to be unique. After an error, a part of it may remain.
 
     If the storage has a method `write_unique`, it is used, because it takes fewer steps than opening the file.
 
@@ -113,7 +113,7 @@ class PlannedInput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """The settings of requests for a location.
+    """The settings with which files at a location are requested.
 
     Attributes:
         properties: Properties of the storage, with credentials that are valid now.
@@ -150,24 +150,24 @@ class StorageAccess(Protocol):
         """Return whether the catalog grants access to a location, with credentials or by signing requests."""
 
     def reserves(self, folder: str) -> bool:
-        """Return whether the catalog grants complete credentials, or signatures, for a folder. If so, files in it are accessed only with these from now on."""
+        """Return whether the catalog grants complete credentials, or signatures, for a folder. If so, its files are accessed with nothing else from then on."""
 
     def vends_any(self, locations: Iterable[str]) -> bool:
-        """Return whether requests for any of these locations need access granted by the catalog, so that other libraries cannot read them."""
+        """Return whether any of these locations needs access granted by the catalog, which other libraries do not have."""
 
     def secrets(self) -> list[str]:
         """Return the secret texts, such as keys, that must not appear in messages."""
 
 
 class Clock(Protocol):
-    """Time, in milliseconds since 1970-01-01 UTC."""
+    """The port for the current time."""
 
     def now_ms(self) -> int:
-        """Return the current time."""
+        """Return the current time in milliseconds since 1970-01-01 UTC."""
 
 
 class IdSource(Protocol):
-    """Fresh identifiers."""
+    """The port for new random identifiers."""
 
     def uuid(self) -> str:
         """Return a random UUID in lower-case text."""

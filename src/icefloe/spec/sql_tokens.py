@@ -169,7 +169,7 @@ class Tokens:
             raise self.syntax_error("the statement should be over")
 
     def syntax_error(self, what: str) -> StatementSyntaxError:
-        """Return the error for the next token."""
+        """Return the syntax error for the next token. `what` states what was expected, such as `a number was expected`."""
         near = "end of input" if self.at_end else f"'{self._tokens[self._place].text}'"
         return StatementSyntaxError(what, near=near, text=self.text, start=self.position)
 

@@ -371,7 +371,10 @@ def physical_list(kind: PrimitiveType, array: Any) -> list[Any]:
 
 
 def bound_number_type(kind: PrimitiveType) -> str | None:
-    """Return the numpy type of a type's serialized bounds if they are plain numbers, not counting promotions; else None. Spec: Appendix D."""
+    """Return the numpy type that reads the serialized bounds of a type whose bounds are numbers of fixed width; None for other types. Spec: Appendix D.
+
+    Bounds from before a type promotion are ignored: they may have a different width.
+    """
     return None if isinstance(kind, BooleanType) else _LAYOUTS.get(type(kind), (None,))[0]
 
 

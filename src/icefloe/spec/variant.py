@@ -69,7 +69,7 @@ class Scalar(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """The two parts of a variant, as stored."""
+    """A variant in its stored form: the bytes of its metadata and the bytes of its value."""
 
     metadata: bytes
     value: bytes
@@ -79,7 +79,7 @@ class Encoded(NamedTuple):
 
 
 def decode(metadata: bytes, value: bytes) -> Any:
-    """Decode the two parts of a variant.
+    """Decode the bytes of a variant to None, True, False, a `Scalar`, a list or a dict.
 
     Raises:
         FormatError: The bytes are not a variant of version 1.
@@ -140,7 +140,10 @@ def _plain(value: Any, of_scalar: Callable[[Scalar], Any]) -> Any:
 
 
 def bounds_from_bytes(data: bytes) -> dict[str, Scalar | bool]:
-    """Decode the lower or upper bounds of a variant column. They are by the JSON path of their field, such as `$['a']['b']`.
+    """Decode the lower or upper bounds of a variant column.
+
+    Returns:
+        The bound of each field, by its JSON path, such as `$['a']['b']`.
 
     Raises:
         FormatError: The bytes are not a variant, or the variant is not an object with primitive values.
@@ -220,7 +223,7 @@ def variant_from_python(value: Any) -> Encoded:
 
 
 def bounds_to_bytes(bounds: Mapping[str, Scalar | bool]) -> bytes:
-    """Encode the bounds of a variant column, which are by path as in `bounds_from_bytes`."""
+    """Encode the lower or upper bounds of a variant column. `bounds` is a dict as `bounds_from_bytes` returns it."""
     return b"".join(variant_from_python(dict(bounds)))
 
 

@@ -114,10 +114,10 @@ def number_at(data: bytes, position: int, width: int) -> int:
 
 
 def slice_bytes(data: bytes, start: int, end: int) -> bytes:
-    """Return a part of the bytes.
+    """Return the bytes from `start` to before `end`.
 
     Raises:
-        IndexError: The part is outside of the bytes.
+        IndexError: The range is not within `data`.
     """
     if not 0 <= start <= end <= len(data):
         raise IndexError("an offset is outside of it")
@@ -141,7 +141,7 @@ def _offsets(parts: Sequence[bytes], width: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class VariantContainer:
-    """The parts of an object or array: the name ids of an object's fields, and the start of each value."""
+    """The header of an encoded object or array: the ids of the names of an object's fields, and the position at which each value starts."""
 
     ids: tuple[int, ...]
     starts: tuple[int, ...]
@@ -178,7 +178,7 @@ def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
 
 
 def container(value: bytes, position: int) -> VariantContainer:
-    """Return the parts of the object or array at `position`.
+    """Return the header of the object or array at `position`.
 
     Raises:
         FormatError, IndexError: A number or offset is outside of the bytes.

@@ -89,7 +89,7 @@ def _decoded_arrays(files: Iterable[tuple[Container, Steps]], projection: Struct
 
 
 def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator[tuple[Container, Steps]]:
-    """Yield each file with the decode steps of its schema. A file with the same schema as the previous one gets its steps without a look-up in the cache."""
+    """Yield pairs of a file and the decode steps of its schema. The steps are looked up only if the schema differs from that of the preceding file."""
     text, steps = None, None
     for container in containers:
         if steps is None or container.schema_text != text:
@@ -98,7 +98,13 @@ def _with_steps(containers: Iterable[Container], projection: Struct) -> Iterator
 
 
 class Spans(NamedTuple):
-    """Encoded records of files: for each file its uncompressed `blocks` and its number of records; and columns of all files as from `read_arrays`."""
+    """The encoded records of several files, and columns that were decoded from them.
+
+    Attributes:
+        blocks: The uncompressed blocks of each file, as one buffer.
+        counts: The number of records of each file.
+        columns: The columns of all records by name, as Arrow arrays. The positions of encoded values count over all blocks.
+    """
 
     blocks: list[Any]
     counts: list[int]
@@ -106,7 +112,7 @@ class Spans(NamedTuple):
 
 
 def read_spans(containers: Sequence[Container], projection: Struct) -> Spans:
-    """Return the encoded records of files with their positions, so that records can be copied without decoding.
+    """Read the encoded records of files, and the positions of chosen values in them, so that records can be copied without decoding them.
 
     Args:
         containers: files of one schema; at least one. The compiled reader must be available.

@@ -30,7 +30,7 @@ _SMALL_BLOCK_BYTES = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """An opened file: its header, and the byte at which the blocks begin."""
+    """An opened container file: its bytes, the content of its header, and `body_start`, the byte at which the blocks begin."""
 
     path: str
     content: bytes
@@ -43,7 +43,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class RawBlock:
-    """The position of a block in the file: it starts at byte `offset`, and its compressed bytes are `content[start:end]`."""
+    """A block of a file that is not decompressed yet: it has `count` records, starts at byte `offset`, and has the compressed bytes `content[start:end]`."""
 
     count: int
     offset: int
@@ -131,7 +131,7 @@ def count_records(container: Container) -> int:
 
 
 def read_block(container: Container, block: RawBlock) -> bytes:
-    """Return the uncompressed bytes of a block. Raises the errors of `decompress`, and `AvroFormatError` if the count of the block is larger than its bytes."""
+    """Return the uncompressed bytes of a block. Raises the errors of `decompress`, and `AvroFormatError` if the block claims more records than bytes."""
     data = decompress(container.codec, container.content[block.start : block.end], path=container.path, offset=block.offset)
     # A record has at least one byte. Without this check, reading a block with a damaged count could take very long.
     if block.count > len(data):
@@ -145,7 +145,7 @@ def unpacked_blocks(container: Container, start: int | None = None, size: int = 
     Args:
         container: the file.
         start: the byte at which the first block begins; None for all blocks.
-        size: the number of uncompressed bytes of the blocks before it, which count towards the limit.
+        size: the number of uncompressed bytes of the blocks before `start`, which count towards the limit.
 
     Raises:
         AvroFormatError: see `raw_blocks` and `read_block`; or all blocks together have more bytes than the limit `avro_file_bytes`.
@@ -161,7 +161,7 @@ def unpacked_blocks(container: Container, start: int | None = None, size: int = 
 
 
 def has_small_blocks(container: Container) -> bool:
-    """Return True if the writer closed blocks far below `BLOCK_BYTES`, for example after each record. Only the first of several blocks is tested.
+    """Return True if the blocks of a file are far smaller than `BLOCK_BYTES`, for example of one record each. Only the first of several blocks is tested.
 
     Raises:
         AvroFormatError: see `raw_blocks` and `read_block`.
@@ -223,7 +223,7 @@ def write_records_container(
 
 
 def blocks_container(schema_text: str, metadata: Mapping[str, str], codec: str, blocks: Iterable[tuple[int, Bytes]]) -> bytes:
-    """Return a complete file of compressed blocks, each with the number of its records."""
+    """Return a complete file with these blocks: pairs of the number of records and the compressed bytes of a block."""
     sync = sync_marker(schema_text, metadata, codec)
     # The blocks are written to a growing buffer, which is returned without a copy, so that the file is in memory only once.
     file = BytesIO()

@@ -20,7 +20,7 @@ class SchemaSizeError(ValueError):
 
 
 class TornDataError(ValueError):
-    """The error for bytes of a block that do not match the schema. `position` is relative to the block; callers add the file and the offset."""
+    """The error for bytes of a block that do not match the schema. `position` counts from the start of the block; callers add the file and its offset."""
 
     def __init__(self, position: int, what: str) -> None:
         super().__init__(what)
@@ -57,5 +57,5 @@ def broken_schema(path: str, error: Exception) -> AvroFormatError:
 
 
 def broken_column(path: str, offset: int, what: str) -> AvroFormatError:
-    """Return the error for columns of a file that would be too large."""
+    """Return the error for a block at byte `offset` whose records would make a column too large."""
     return broken_avro(path, offset, what, next_step=f"{_RESTORE}; {raise_limit('avro_block_bytes')}")

@@ -162,7 +162,7 @@ def pair_value(kind: AvroType) -> str | None:
 
 
 def wire_form(kind: AvroType) -> Any:
-    """Return the parts of a schema that determine the encoded bytes and the field ids. Blocks of two schemas with equal wire forms can be in one file."""
+    """Return what a schema determines about the encoded bytes and the field ids. If it is equal for two schemas, their blocks can be in one file."""
     form = kind_of(kind)
     if form == "union":
         return ("union", *(wire_form(branch) for branch in kind))
@@ -178,7 +178,7 @@ def wire_form(kind: AvroType) -> Any:
 
 
 def field(field_id: int, name: str, kind: AvroType, *, required: bool = True, **attributes: Any) -> dict[str, Any]:
-    """Return the field of a record. An optional field is a union with null first, and null as default."""
+    """Return the JSON of a record's field. The type of an optional field becomes a union with null first, and null is its default."""
     optional = {} if required else {"default": None}
     return {"name": name, "type": kind if required else ["null", kind], **optional, **attributes, "field-id": field_id}
 

@@ -139,7 +139,7 @@ def _reader(steps: Steps, *, keeps: bool = False) -> Any:
 
 
 def _run(reader: Any, steps: Steps, container: Container, most_records: int) -> Iterator[tuple[int, int]]:
-    """Run the steps over the blocks of a file. Yield from time to time the number of records and of uncompressed bytes since the last yield.
+    """Run the steps over the blocks of a file. After some blocks, yield how many records and uncompressed bytes were read since the last yield.
 
     The module decompresses the blocks that it can, and stops at any other block, which `_run_unpacked` reads.
     """

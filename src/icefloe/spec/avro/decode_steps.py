@@ -57,7 +57,7 @@ class Step(IntEnum):
 
 
 class Form(IntEnum):
-    """The storage of a column's values: `Form` of native/read.c."""
+    """How the compiled reader stores the values of a column: `Form` of native/read.c."""
 
     NUMBERS = 0
     BYTES = 1
@@ -67,10 +67,12 @@ class Form(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedColumn:
-    """One projected column: the number of the reader's column with its values, and its Arrow type.
+    """The way to build the Arrow array of one projected column from the columns that the compiled reader returns.
 
-    For a list, the reader's column has the lengths, and `parts` are the columns of the items: numbers, the key and value of a map, or the fields of records. A
-    field that the writer does not have has no reader's column, and the type null.
+    Attributes:
+        column: The number of the reader's column that has the values, or for a list the lengths; -1 if the writer does not have the field.
+        kind: The Arrow type; null if the writer does not have the field.
+        parts: The columns of a list's items: one of numbers, the key and the value of a map, or the fields of records. Empty for other types.
     """
 
     column: int
@@ -83,12 +85,12 @@ ABSENT = ProjectedColumn(-1, pa.null())
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The compiled steps of one record.
+    """The result of compiling a projection for a writer's schema: steps with which the compiled reader decodes a record, and the columns that they fill.
 
     Attributes:
         code: the steps, as int32.
-        columns: the form and the width of each of the reader's columns, as int32.
-        most_slots: the greatest number of slots of a map.
+        columns: for each column of the reader its `Form` and its width, as int32.
+        most_slots: the greatest number of values that are read of a map of `Slots`.
         projected: the projected columns by name.
         fields: the number of the first step of each field, in order, with the dotted name of the field.
         is_native: whether the compiled reader can run the steps. It cannot read slots of maps if the schema allows null for their keys or values.
@@ -102,13 +104,13 @@ class Steps:
     is_native: bool = True
 
     def field_at(self, step: int) -> str | None:
-        """Return the dotted name of the field to which the step with this number belongs; None for -1."""
+        """Return the dotted name of the field that the step number `step` decodes, for errors; None for -1, which is no step."""
         index = bisect_right(self.fields, step, key=lambda field: field[0]) - 1
         return self.fields[index][1] if index >= 0 else None
 
 
 class _FieldStart(int):
-    """The first integer of the steps of a field, with the name of the field."""
+    """The first integer of a field's steps. It has the field's dotted name too, for `Steps.fields`."""
 
     name: str
 
@@ -134,7 +136,7 @@ def compile_steps(schema_text: bytes, projection: Struct) -> Steps:
 
 
 def _of_field(code: list[int], name: object) -> list[int]:
-    """Return the steps, marked with the name of their field, which is also added before the names of nested fields."""
+    """Return the steps of a field with its name at their first integer. The names of fields inside it become dotted names that begin with it."""
     shown = in_one_line(str(name)[:_NAME_LENGTH])
     named: list[int] = []
     for index, number in enumerate(code):
@@ -157,7 +159,7 @@ class _Compiler:
     is_native: bool = True
 
     def record(self, record: AvroType, fields: tuple[ProjectedField, ...]) -> list[int]:
-        """Return the steps of all fields of a record; a projected field that it lacks has no column."""
+        """Return the steps that decode or skip each field of a record. A projected field that the record lacks gets no column."""
         matched = matched_fields(record, fields)
         code: list[int] = []
         for index, part in enumerate(record["fields"]):
@@ -169,7 +171,7 @@ class _Compiler:
         return code
 
     def shape(self, kind: AvroType, shape: Shape) -> list[int]:
-        """Return the steps that read one value into the columns of a shape."""
+        """Return the steps that decode one value into the columns that its shape defines."""
         form = kind_of(kind)
         if isinstance(shape, FieldSpan):
             start, stop = (self._leaf(Form.NUMBERS, pa.int64(), 8) for _ in range(2))

@@ -70,12 +70,12 @@ def _columns(names: tuple[str, ...], rows: list[tuple[Any, ...]]) -> dict[str, l
 
 
 def _block_stream(data: bytes, most_reads: int) -> BytesIO:
-    """Return a stream of a block's bytes. If the block has no more bytes than allowed reads, its reads are not counted, because each has at least one byte."""
+    """Return a stream of a block's bytes that limits reads. A block with at most `most_reads` bytes needs no limit, because a read has at least one byte."""
     return BytesIO(data) if len(data) <= most_reads else _CountedBytes(data, most_reads)
 
 
 class _CountedBytes(BytesIO):
-    """A stream of a block's bytes that returns exactly the requested bytes, and limits the number of reads for a record, and so the memory of the record."""
+    """A stream of a block's bytes that never returns fewer bytes than requested. It limits the number of reads, and so the memory, of one record."""
 
     def __init__(self, data: bytes, most_reads: int) -> None:
         super().__init__(data)
@@ -135,7 +135,7 @@ def _torn(container: Container, block: RawBlock, position: int, what: str) -> Av
 
 
 def _reader(container: Container, projection: Struct) -> tuple[Any, int, _Take]:
-    """Return the schema for fastavro, the allowed number of reads per record (from the limit `avro_block_bytes`), and the function for projected columns."""
+    """Return the schema for fastavro, the number of reads that a record may need by the limit `avro_block_bytes`, and a function from a record to columns."""
     try:
         schema, values_per_read, take = _prepare_reader(container.schema_text, projection)
     except (ValueError, RecursionError) as error:
@@ -183,7 +183,7 @@ def _values_and_reads(kind: AvroType) -> tuple[int, int]:
 
 
 def _rename_types(kind: AvroType, numbers: Iterator[int]) -> Any:
-    """Return a type with the same encoding and generated names."""
+    """Return a type with the same encoding, in which all names of records, fields and fixed types are generated."""
     form = kind_of(kind)
     if form == "union":
         return [_rename_types(branch, numbers) for branch in kind]
@@ -212,7 +212,7 @@ def _name(index: int) -> str:
 
 
 def _take(kind: AvroType, shape: Shape) -> _Take:
-    """Return the function from a value of the writer's type to the column values of a shape."""
+    """Return a function from a value of the writer's type to the values of the columns that its shape defines."""
     form = kind_of(kind)
     if form == "union":
         present = [_take(branch, shape) for branch in kind if branch != "null"]
@@ -248,7 +248,7 @@ def _present(value: Any) -> Any:
 
 
 def _struct(record: AvroType, fields: tuple[ProjectedField, ...]) -> _Take:
-    """Return the function from a record to the values of all its columns; None for columns that the writer does not have."""
+    """Return a function from a record to the values of all projected columns, with None for columns that the writer does not have."""
     indices = {field: index for index, field in matched_fields(record, fields).items()}
     parts: list[tuple[str, _Take]] = []
     for field in fields:

@@ -10,35 +10,35 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A primitive value, which becomes the column `column`."""
+    """The shape of a field with a primitive value, which is read into the column `column`."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """An array of numbers. In Python, each value is a tuple."""
+    """The shape of a field that is an array of numbers. In Python, each value of the column is a tuple."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class IdMap:
-    """A complete map from field id to number or bytes. In Python, each value is a dict."""
+    """The shape of a map from field id to number or bytes that is read completely. In Python, each value of the column is a dict."""
 
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Single values of a map from field id to number or bytes, each as its own column: pairs of field id and column."""
+    """The shape of a map from field id to number or bytes of which only some values are read. `columns` has pairs of a field id and a column for its value."""
 
     columns: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An array of records. In Python, each value is a tuple of tuples in the order of `fields`. Column names in the records are separate from those outside."""
+    """The shape of an array of records. In Python, each value is a tuple of tuples in the order of `fields`. Their columns have names of their own."""
 
     column: str
     fields: "tuple[ProjectedField, ...]"
@@ -46,14 +46,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A nested record, of which some fields are projected."""
+    """The shape of a nested record, of which some fields are read. Their columns are those of the outer record."""
 
     fields: "tuple[ProjectedField, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSpan:
-    """A value and the position of its bytes, for the compiled reader only.
+    """The shape of a value of which also the position of the encoded bytes is read. Only the compiled reader supports it.
 
     The positions are the columns `<column>.start` and `<column>.stop`, counted over the uncompressed blocks from the first block of the batch.
     """
@@ -67,7 +67,7 @@ Shape = Value | Numbers | IdMap | Slots | Rows | Struct | FieldSpan
 
 @dataclass(frozen=True, slots=True)
 class ProjectedField:
-    """A field to read, by its id.
+    """A field to read, which is found in the writer's schema by its id.
 
     `names` are used to find the field in a record without any field ids. If `required`, a schema without the field is refused.
     """
@@ -79,7 +79,7 @@ class ProjectedField:
 
 
 def columns_of(shape: Shape) -> tuple[str, ...]:
-    """Return the columns of a shape, in order."""
+    """Return the names of the columns that a shape is read into, in order."""
     if isinstance(shape, Struct):
         return tuple(column for field in shape.fields for column in columns_of(field.shape))
     if isinstance(shape, Slots):
@@ -90,7 +90,7 @@ def columns_of(shape: Shape) -> tuple[str, ...]:
 
 
 def span_columns(shape: FieldSpan) -> tuple[str, str]:
-    """Return the names of the columns with the start and the end of a span."""
+    """Return the names of the two columns with the start and the end of the encoded bytes."""
     return f"{shape.column}.start", f"{shape.column}.stop"
 
 

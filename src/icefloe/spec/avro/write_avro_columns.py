@@ -41,14 +41,14 @@ class Put(IntEnum):
 
 
 class Records(NamedTuple):
-    """Contiguous encoded records: `data` is a buffer, `ends` (int64) has the end of each record in it."""
+    """Encoded records in a buffer `data`, one directly after the other; `ends` has the end of each record in it."""
 
     data: Any
     ends: NDArray[np.int64]
 
 
 class Cut(NamedTuple):
-    """A span of every record (int64 positions), and the encoded bytes that replace it in each."""
+    """The replacement of one span of bytes in every record: the start and the end of the span in each record, and the new bytes for each record."""
 
     starts: NDArray[np.int64]
     stops: NDArray[np.int64]
@@ -113,7 +113,7 @@ def splice_records(
 
 @dataclass(slots=True)
 class _Steps:
-    """The steps of the compiled writer, and the columns that they refer to by number."""
+    """A compiler of steps for the compiled writer. `sources` are the columns that the steps refer to by number."""
 
     sources: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -178,7 +178,7 @@ def _fixed_width(kind: AvroType, form: str, values: Any) -> tuple[Any, int]:
 
 
 def _rows(schema: AvroType, columns: Mapping[int, Any], count: int) -> Iterator[tuple[Any, ...]]:
-    """Return the rows as tuples for `avro_encoder.encoder`."""
+    """Yield the rows of the columns as tuples that `avro_encoder.encoder` can encode."""
     if not schema["fields"]:
         return iter([()] * count)
     field_values: list[Any] = []
@@ -260,7 +260,7 @@ def spliced_file(content: bytes, path: str, projection: Struct, spans: Mapping[i
 
 
 def _fields(record: AvroType, projection: Struct) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the projected fields of a writer's record, and of the records in it, each after its field id. Fields without an id are found by name."""
+    """Yield pairs of a field id and the JSON of the field for the projected fields of a record, and of records in it. Fields without id are found by name."""
     for place, projected in matched_fields(record, projection.fields).items():
         field = record["fields"][place]
         if isinstance(projected.shape, Struct):

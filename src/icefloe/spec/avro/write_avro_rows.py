@@ -33,14 +33,14 @@ class Encode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A field that has the same value in all records."""
+    """The values of a field that has the same value in all records."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A field whose values are the attribute `name` of the objects."""
+    """The values of a field that are the attribute `name` of the objects."""
 
     name: str
 
@@ -80,14 +80,14 @@ def encode_records(
 
 
 def _per_object(values: Values, objects: list[Any]) -> Iterable[Any]:
-    """Return one value per object."""
+    """Return the values of a field for the objects, one for each object."""
     if isinstance(values, Constant):
         return [values.value] * len(objects)
     return map(attrgetter(values.name), objects) if isinstance(values, Attribute) else values
 
 
 def _fields(schema: AvroType, values: Mapping[int, Values]) -> Any:
-    """Yield the type and values of each field in order. A nested record that `values` has no entry for is replaced by its own fields."""
+    """Yield pairs of the type and the values of each field, in order. A nested record without an entry in `values` is replaced by its own fields."""
     for part in schema["fields"]:
         if kind_of(part["type"]) == "record" and part["field-id"] not in values:
             yield from _fields(part["type"], values)
@@ -107,7 +107,7 @@ def _for_compiled(kind: AvroType, values: Values, objects: list[Any]) -> tuple[b
 
 
 def _encode_distinct(encode: Encoder, values: Sequence[Any]) -> list[bytes]:
-    """Encode each distinct value once."""
+    """Return the encoded bytes of each value. Equal values are encoded once."""
     encoded = {value: encode(value) for value in set(values)}
     return [encoded[value] for value in values]
 

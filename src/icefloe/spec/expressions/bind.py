@@ -106,7 +106,7 @@ class BoundPredicate(BooleanExpression):
 
     @cached_property
     def literal_set(self) -> frozenset[Any]:
-        """The literals as a set of Python values, in the form of `literals.to_pylist()`."""
+        """The literals as a set of the Python values that `literals.to_pylist()` returns."""
         return frozenset(self.literals.to_pylist())
 
     @property
@@ -286,7 +286,7 @@ def _find(name: str, schema: Schema, case_sensitive: bool) -> "_Column":
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of the schema, which builds predicates on itself."""
+    """A field of the schema that a predicate names. Its methods build the bound predicates on it."""
 
     name: str
     field: NestedField

@@ -87,7 +87,7 @@ def expression_to_json(expression: BooleanExpression) -> Any:
     If literals may have other Python types than their columns, bind the filter first: literals of a bound filter are written with the types of the columns.
 
     Raises:
-        InvalidFilterError: A literal has no form in JSON, such as NaN or a variant.
+        InvalidFilterError: A literal cannot be written in JSON, such as NaN or a variant.
     """
     match expression:
         case AlwaysTrue():
@@ -196,7 +196,7 @@ def expression_from_json(value: Any, schema: Schema | None = None, *, case_sensi
 
     Args:
         value: The parsed JSON.
-        schema: If given, columns referenced by id are replaced by their names, and literals are converted to their columns' types.
+        schema: The schema, with which column ids are replaced by names, and literals are converted to the columns' types. None to do neither.
         case_sensitive: Whether column names are matched by letter case.
 
     Raises:
@@ -300,7 +300,7 @@ class _Reader:
     def _column(self, value: Any, path: str, *, by_name: bool = False) -> tuple[str, NestedField | None]:
         """Read the name of a column, and its field if there is a schema.
 
-        A plain text is a column only in the deprecated form; in the current form it is a literal.
+        A JSON string is the name of a column in the deprecated form of operands; in the current form it is a literal.
         """
         if isinstance(value, Mapping) and value.get("type") in ("transform", "apply"):
             if value["type"] == "transform" and value.get("transform") == "identity":

@@ -45,10 +45,10 @@ ALLOWED = (
 
 
 class FilterDialect(Dialect):  # type: ignore[misc]  # sqlglot has no types here
-    """SQL with both kinds of quoted identifiers and without backslash escapes in strings."""
+    """The SQL dialect of filters: identifiers may be in double quotes or backticks, and a backslash in a string is an ordinary character."""
 
     class Tokenizer(tokens.Tokenizer):  # type: ignore[misc]  # as above
-        """The quotes of identifiers and strings."""
+        """The tokenizer of the dialect, which defines the quotes of identifiers and strings."""
 
         IDENTIFIERS = ['"', "`"]  # noqa: RUF012 - sqlglot reads these as class settings
         QUOTES = ["'"]  # noqa: RUF012
@@ -72,7 +72,7 @@ _VALUES = "icefloe.values"
 
 
 class _RefusedError(Exception):
-    """The error for a form that filters do not support. It becomes an `InvalidFilterError` with the whole text."""
+    """The error for SQL that filters do not support. `parse_filter` replaces it by an `InvalidFilterError` with the whole text."""
 
 
 def parse_filter(text: str) -> BooleanExpression:
@@ -192,7 +192,7 @@ def _like(tree: Any) -> BooleanExpression:
 
 
 def _prefix(column: str, pattern: Any) -> BooleanExpression:
-    """Return LIKE as a prefix test; a backslash escapes the next character, as in Spark."""
+    """Return a LIKE as a test of a prefix. In the pattern a backslash escapes the next character, as in Spark."""
     if not isinstance(pattern, str):
         raise _RefusedError("LIKE takes a string")
     plain, position = "", 0

@@ -58,7 +58,12 @@ class LiteralPosition(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConvertedLiteral:
-    """A literal's position among the values of a type; `value` is the physical value that equals it, or the greatest value below it."""
+    """The result of converting a literal to a type.
+
+    Attributes:
+        position: The position of the literal among the values of the type.
+        value: The physical value that equals the literal, or the greatest value below a literal between two values; else None.
+    """
 
     position: LiteralPosition
     value: Any = None
@@ -89,11 +94,14 @@ def convert_literal(kind: PrimitiveType, literal: Any) -> ConvertedLiteral:
 
 
 def convert_set(kind: PrimitiveType, literals: Sequence[Any]) -> set[Any] | None:
-    """Convert many literals of the same plain Python class at once, and return their physical values; None if each must be converted separately.
+    """Convert many literals at once, if all have the same built-in Python class.
 
     Args:
         kind: The type.
         literals: Python values.
+
+    Returns:
+        The physical values, without literals that no value of the type equals; None if each literal must be converted separately.
     """
     classes = set(map(type, literals))
     if classes == {int} and isinstance(kind, IntegerType | LongType):

@@ -53,7 +53,7 @@ class FilterText:
 
 
 def without_lists(text: str, number: Callable[[str], Any], timestamp: Callable[[str], Any]) -> FilterText:
-    """Cut the lists of plain literals out of the text of a filter.
+    """Cut IN lists that have only numbers, texts, dates, timestamps or bytes out of the text of a filter.
 
     Args:
         text: The filter as the user wrote it.
@@ -89,7 +89,7 @@ def without_lists(text: str, number: Callable[[str], Any], timestamp: Callable[[
 
 
 def _quick_values(form: str, literals: str) -> tuple[Any, ...] | None:
-    """Return the values of a list of texts or integers without a Python call for each value; None for other lists."""
+    """Return the values of a list that has only texts or only integers, without a Python call for each value; None for any other list."""
     if form == "text":
         texts = _INSIDE_QUOTES.findall(literals)
         return tuple(text.replace("''", "'") for text in texts) if "''" in literals else tuple(texts)

@@ -51,18 +51,18 @@ class ColumnRange:
 
 
 def is_float(kind: PrimitiveType) -> bool:
-    """Return True if the type has NaN."""
+    """Return True for float and double, the types that have NaN."""
     return isinstance(kind, FloatType | DoubleType)
 
 
 def comparison_array(kind: PrimitiveType, array: Any) -> Any:
-    """Return physical values in the form in which literals are compared: float as double, so that no literal is rounded."""
+    """Return physical values in the Arrow type in which they are compared with literals: floats as doubles, so that no literal is rounded."""
     plain = array_of_chunks(array)
     return plain.cast(pa.float64()) if isinstance(kind, FloatType) else plain
 
 
 def valid_bounds(kind: PrimitiveType, lower: Any, upper: Any) -> tuple[Any, Any]:
-    """Return the bounds in comparison form. Bounds that are NaN, and pairs of bounds that contradict each other, become unknown.
+    """Return the bounds as `comparison_array` does, with null for bounds that are NaN, and for both bounds of an element that contradict each other.
 
     A lower bound above its upper bound was written with a different order of values: Java compares the halves of a UUID as signed numbers.
     """
@@ -255,7 +255,7 @@ class _Comparer:
         return within if end is None else within & _mask(pc.less(self._upper, scalar_of(end, self._upper.type)))
 
     def never_has_prefix(self) -> Mask:
-        """Return a mask of the elements in which no value starts with the literal."""
+        """Return a mask of the elements in which, by their bounds, no value starts with the literal."""
         outside = self.upper_below()
         end = after_prefix(self._values[0])
         return outside if end is None else outside | _mask(pc.greater_equal(self._lower, scalar_of(end, self._lower.type)))

@@ -80,7 +80,7 @@ class AlwaysFalse(BooleanExpression):
 
 @dataclass(frozen=True, init=False)
 class And(BooleanExpression):
-    """`And(left, right, *more)`: every term is true. The terms of an AND among the terms become terms of this one."""
+    """A filter that is true if every term is true: `And(left, right, *more)`. The terms of an AND among the terms become terms of this one."""
 
     terms: tuple[BooleanExpression, ...]
 
@@ -106,7 +106,7 @@ class And(BooleanExpression):
 
 @dataclass(frozen=True, init=False)
 class Or(BooleanExpression):
-    """`Or(left, right, *more)`: at least one term is true. The terms of an OR among the terms become terms of this one."""
+    """A filter that is true if at least one term is true: `Or(left, right, *more)`. The terms of an OR among the terms become terms of this one."""
 
     terms: tuple[BooleanExpression, ...]
 
@@ -132,7 +132,7 @@ class Or(BooleanExpression):
 
 @dataclass(frozen=True, slots=True)
 class Not(BooleanExpression):
-    """The term is false. If the term is null, the row does not match."""
+    """A filter that is true if its term is false. If the term is null, the row does not match."""
 
     child: BooleanExpression
 
@@ -177,7 +177,7 @@ class UnboundPredicate(BooleanExpression):
 
 @dataclass(frozen=True, slots=True)
 class UnaryPredicate(UnboundPredicate):
-    """A test without a literal."""
+    """A test of a column without a literal, such as IS NULL."""
 
     text: ClassVar[str]
 
@@ -187,7 +187,7 @@ class UnaryPredicate(UnboundPredicate):
 
 @dataclass(frozen=True, slots=True)
 class LiteralPredicate(UnboundPredicate):
-    """A comparison with one literal."""
+    """A comparison of a column with one literal."""
 
     literal: Any
     text: ClassVar[str]
@@ -198,7 +198,7 @@ class LiteralPredicate(UnboundPredicate):
 
 @dataclass(frozen=True, init=False)
 class SetPredicate(UnboundPredicate):
-    """A comparison with several literals, passed as any iterable."""
+    """A comparison of a column with several literals, which are passed as any iterable."""
 
     literals: tuple[Any, ...]
     text: ClassVar[str]
@@ -215,79 +215,79 @@ class SetPredicate(UnboundPredicate):
 
 
 class IsNull(UnaryPredicate):
-    """The value is null."""
+    """A test that the value is null."""
 
     text = "IS NULL"
 
 
 class NotNull(UnaryPredicate):
-    """The value is not null."""
+    """A test that the value is not null."""
 
     text = "IS NOT NULL"
 
 
 class IsNaN(UnaryPredicate):
-    """The value is NaN. A null does not match."""
+    """A test that the value is NaN. A null does not match."""
 
     text = "IS NAN"
 
 
 class NotNaN(UnaryPredicate):
-    """The value is not NaN. A null matches."""
+    """A test that the value is not NaN. A null matches."""
 
     text = "IS NOT NAN"
 
 
 class EqualTo(LiteralPredicate):
-    """The value equals the literal. NaN equals NaN, and -0.0 equals 0.0."""
+    """A test that the value equals the literal. NaN equals NaN, and -0.0 equals 0.0."""
 
     text = "="
 
 
 class NotEqualTo(LiteralPredicate):
-    """The value is not null and differs from the literal."""
+    """A test that the value is not null and differs from the literal."""
 
     text = "!="
 
 
 class LessThan(LiteralPredicate):
-    """The value sorts before the literal. NaN sorts after every number."""
+    """A test that the value sorts before the literal. NaN sorts after every number."""
 
     text = "<"
 
 
 class LessThanOrEqual(LiteralPredicate):
-    """The value sorts before the literal or equals it."""
+    """A test that the value sorts before the literal or equals it. NaN sorts after every number."""
 
     text = "<="
 
 
 class GreaterThan(LiteralPredicate):
-    """The value sorts after the literal. NaN sorts after every number."""
+    """A test that the value sorts after the literal. NaN sorts after every number."""
 
     text = ">"
 
 
 class GreaterThanOrEqual(LiteralPredicate):
-    """The value sorts after the literal or equals it."""
+    """A test that the value sorts after the literal or equals it. NaN sorts after every number."""
 
     text = ">="
 
 
 class In(SetPredicate):
-    """The value equals one of the literals."""
+    """A test that the value equals one of the literals."""
 
     text = "IN"
 
 
 class NotIn(SetPredicate):
-    """The value is not null and differs from every literal."""
+    """A test that the value is not null and differs from every literal."""
 
     text = "NOT IN"
 
 
 class StartsWith(LiteralPredicate):
-    """The text starts with the literal."""
+    """A test that the text starts with the literal."""
 
     text = "LIKE"
 
@@ -296,7 +296,7 @@ class StartsWith(LiteralPredicate):
 
 
 class NotStartsWith(LiteralPredicate):
-    """The text is not null and does not start with the literal."""
+    """A test that the text is not null and does not start with the literal."""
 
     text = "NOT LIKE"
 

@@ -100,7 +100,7 @@ def _projections(predicate: BoundPredicate, spec: PartitionSpec, schema: Schema)
 
 @dataclass(frozen=True, slots=True)
 class _Projection:
-    """The projection of one predicate to one partition field. This class is for the identity transform, with which the test stays the same."""
+    """The projection of one predicate to one partition field. This base class is for the identity transform: the test of the values stays the same."""
 
     predicate: BoundPredicate
     field: PartitionField
@@ -128,7 +128,7 @@ class _Projection:
 
 
 class _BucketProjection(_Projection):
-    """The projection of the bucket transform, of which is only known that equal values are in the same bucket."""
+    """The projection for the bucket transform. Only equalities can be projected, because buckets do not keep the order of values."""
 
     __slots__ = ()
 
@@ -144,7 +144,7 @@ class _BucketProjection(_Projection):
 
 
 class _OrderedProjection(_Projection):
-    """The projection of a transform T that preserves order: a < b implies T(a) <= T(b)."""
+    """The projection for a transform T that preserves order: a < b implies T(a) <= T(b)."""
 
     __slots__ = ()
 
@@ -185,7 +185,7 @@ class _OrderedProjection(_Projection):
                 return AlwaysFalse()
 
     def _adjacent(self, value: Any, step: int) -> Any:
-        """Return the next or previous value of a countable type; for other types the value itself, which makes the projection less tight but not wrong."""
+        """Return the next or previous value, if values are whole numbers or decimals. Otherwise return the value itself, which only weakens the projection."""
         kind = self.predicate.kind
         if isinstance(kind, DecimalType):
             return decimal_of(unscaled_value(value, kind.scale) + step, kind.scale)
@@ -301,7 +301,7 @@ class _TextProjection(_OrderedProjection):
         return _OrderedProjection.strict(self)
 
     def _prefix(self, can_be_cut: bool, unknown: BooleanExpression) -> BooleanExpression:
-        """Project a prefix test. A prefix of at most the width stays exact. A longer prefix is truncated if `can_be_cut`; otherwise `unknown` is returned."""
+        """Project a test of a prefix. A prefix that fits in the width is tested exactly. A longer one is cut if `can_be_cut`, else `unknown` is returned."""
         prefix, width = self.predicate.value, int(getattr(self.field.transform, "width", 0))
         if len(prefix) < width:
             return self._test(self.predicate.operation, [prefix])

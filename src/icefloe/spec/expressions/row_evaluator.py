@@ -132,5 +132,5 @@ def _or_nan(mask: Any, values: Any, floats: bool) -> Any:
 
 
 def _plain_zero(values: Any, floats: bool) -> Any:
-    """Replace -0.0 by 0.0, by adding zero, because Arrow's hashes distinguish them."""
+    """Return the values with 0.0 for -0.0, because Arrow's hashes distinguish the two. Only `floats` are changed."""
     return pc.add(values, 0.0) if floats else values

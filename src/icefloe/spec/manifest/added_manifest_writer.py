@@ -51,7 +51,7 @@ def write_added_manifests(
     parallel: Parallel = map,
     by_compiled: bool = AVAILABLE,
 ) -> list[tuple[bytes, ManifestFile]]:
-    """Write manifests of ADDED entries of these files, in order.
+    """Write one or more manifests with an ADDED entry for each of these files, in their order.
 
     A manifest ends with the block with which it reaches `target_bytes`. If one manifest is enough, it has the same bytes as from
     `manifest_writer.write_manifest`.
@@ -90,7 +90,7 @@ def write_added_manifests(
 
 
 def _encode_files(files: list[DataFile], target: ManifestTarget, sequence_number: int | None, by_compiled: bool) -> Iterator[Records]:
-    """Encode the entries, some thousand at a time. Raises the errors of `write_manifest`."""
+    """Yield the encoded entries of the files, some thousand at a time. Raises the errors of `write_manifest`."""
     schema = parse_schema(header_of(target)[0].encode())
     for start in range(0, len(files), _FILES_AT_ONCE):
         batch = files[start : start + _FILES_AT_ONCE]
@@ -149,7 +149,7 @@ def _column(files: Sequence[DataFile], name: str, contents: set[FileContent]) ->
 
 
 def _batches_of(blocks: Iterator[tuple[int, Bytes]], size: int) -> Iterator[list[tuple[int, Bytes]]]:
-    """Yield the blocks in lists of this size."""
+    """Yield lists of `size` successive blocks; the last list may be shorter."""
     while batch := list(islice(blocks, size)):
         yield batch
 
@@ -187,7 +187,7 @@ def _manifest_file(files: Sequence[DataFile], target: ManifestTarget, sequence_n
 
 
 def _raise_for_file(files: Sequence[DataFile], target: ManifestTarget, sequence_number: int | None) -> None:
-    """Write the entries one by one, to raise an error that names the invalid file."""
+    """Raise the error that names the invalid file, which is found by writing the entries one by one."""
     added = ManifestEntryStatus.ADDED
     write_manifest(
         [ManifestEntry(added, target.snapshot_id, sequence_number, None, file) for file in files],

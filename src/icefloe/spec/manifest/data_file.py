@@ -29,7 +29,7 @@ class FileFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One data or delete file.
+    """One data file, delete file or deletion vector, as a manifest entry describes it.
 
     The keys of the maps are field ids; the values are sizes in bytes, counts of values, or bounds in single-value serialization. A map is None if the writer
     did not record it. Offsets and sizes are in bytes.

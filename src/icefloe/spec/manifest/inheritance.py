@@ -16,17 +16,17 @@ from icefloe.spec.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestCon
 
 
 class Origin(NamedTuple):
-    """The manifest that each row of a table comes from: the first `count` rows are from the first manifest, the next from the second, and so on."""
+    """The manifests that the rows of a table come from, in order, and the number of adjacent rows from each manifest."""
 
     manifests: Sequence[ManifestFile]
     counts: Sequence[int]
 
     def spread(self, values: Iterable[int]) -> Any:
-        """Return an Arrow array (int64) with one number for each row. `values` has one number for each manifest, which all its rows get."""
+        """Return an Arrow array (int64) with one number for each row: the number that `values` has for the row's manifest."""
         return numbers_array(np.repeat(np.fromiter(values, np.int64, len(self.counts)), self.counts), pa.int64())
 
     def slices(self) -> Iterator[tuple[ManifestFile, slice]]:
-        """Yield each manifest with the slice of its rows."""
+        """Yield pairs of a manifest and the slice of its rows in the table."""
         start = 0
         for manifest, count in zip(self.manifests, self.counts, strict=True):
             yield manifest, slice(start, start + count)
@@ -89,9 +89,9 @@ def inherit_first_row_ids(statuses: Any, record_counts: Any, first_row_ids: Any,
 
 
 def first_row_id_reader(manifest: ManifestFile) -> Callable[[int, int, int | None], int | None]:
-    """Return a function that does the same as `inherit_first_row_ids` for one entry after another.
+    """Return a function that computes the first row ids of `inherit_first_row_ids` for one entry after the other.
 
-    Call it in file order with status, record count, first row id.
+    It must be called for every entry of the manifest, in file order, with the entry's status, record count and first row id, and returns the first row id.
     """
     if not _assigns_row_ids(manifest):
         is_uncommitted = _is_uncommitted(manifest)

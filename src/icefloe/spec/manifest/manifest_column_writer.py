@@ -39,7 +39,7 @@ _SUMMARY_FIELDS = tuple(ENTRY_FIELDS.field(name) for name in ("status", "sequenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestTarget:
-    """The properties of a manifest to write. The fields have the meaning of the arguments of `manifest_writer.write_manifest`."""
+    """The location and properties of a manifest to write. Its fields are the arguments of `manifest_writer.write_manifest`, which explains them."""
 
     path: str
     schema: Schema
@@ -100,7 +100,7 @@ def encode_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = 
 def _with_missing_columns(
     entries: Any, target: ManifestTarget, required: tuple[Any, ...] = (*ENTRY_FIELDS, *DELETE_FIELDS, *WHOLE_FIELDS)
 ) -> Any:
-    """Return the required columns and the partition columns, each in one chunk; columns that the entries do not have are null."""
+    """Return a table of the required columns and the partition columns, with one chunk for each column. Columns that the entries lack are null."""
     fields = list(required)
     fields += [entries.schema.field(partition_column(part.field_id)) for part in target.partition_type.fields]
     arrays = []
@@ -173,7 +173,7 @@ def _check(whole: Any, target: ManifestTarget) -> None:
 
 
 def _file(row: dict[str, Any]) -> DataFile:
-    """Return a `DataFile` with the fields of an entry that `check_added` needs."""
+    """Return a `DataFile` that has only the fields that `check_added` tests, from an entry as a dict."""
     return DataFile(
         file_path=row["file_path"],
         file_format=FileFormat(row["file_format"]),

@@ -68,12 +68,12 @@ Statistic = tuple[str, int]
 
 
 def ordered_statistics(field_ids: Iterable[int]) -> frozenset[Statistic]:
-    """Return the statistics that are needed to compare values of table columns whose type has no NaN."""
+    """Return all statistics of table columns except NaN counts, which columns of types without NaN do not need."""
     return every_statistic(field_ids) - {("nan_value_count", field_id) for field_id in field_ids}
 
 
 def every_statistic(field_ids: Iterable[int]) -> frozenset[Statistic]:
-    """Return all statistics of table columns."""
+    """Return every statistic of each of these table columns."""
     return frozenset((statistic, field_id) for field_id in field_ids for statistic in STATISTICS.values())
 
 

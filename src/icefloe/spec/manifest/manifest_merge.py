@@ -135,7 +135,7 @@ def _check_kind(parts: Iterable[_OpenManifest], target: ManifestTarget) -> None:
 
 
 def _groups(parts: Iterable[_OpenManifest]) -> Iterator[list[_OpenManifest]]:
-    """Yield groups of consecutive manifests with the same Avro schema, each of the size that is read at a time."""
+    """Yield groups of consecutive manifests that are read in one call. They have the same Avro schema and at most `_BYTES_AT_ONCE` bytes in total."""
     for _, same_schema in groupby(parts, key=lambda part: part.container.schema_text):
         group: list[_OpenManifest] = []
         size = 0
@@ -149,7 +149,7 @@ def _groups(parts: Iterable[_OpenManifest]) -> Iterator[list[_OpenManifest]]:
 
 
 def _decode_and_encode(part: _OpenManifest, target: ManifestTarget, by_compiled: bool) -> tuple[Records, Any]:
-    """Decode and encode the remaining entries. Return them, and the columns from which the record of the manifest list is computed."""
+    """Decode the remaining entries of a manifest, and encode them again. Return them with the columns from which the manifest list's record is computed."""
     old_entries = read_columns(part.container.content, part.manifest, target.partition_type, whole=True).entries
     entries = _merge_columns(old_entries, _is_remaining(old_entries, target), [part], [old_entries.num_rows], target)
     return encode_columns(entries, target, by_compiled=by_compiled), _summary_columns(entries, target)
@@ -181,7 +181,7 @@ def _has_same_encoding(schema_text: bytes, schema: AvroType) -> bool:
 
 
 def _copy_entries(group: Sequence[_OpenManifest], target: ManifestTarget, schema: AvroType) -> tuple[Records, Any]:
-    """Copy the bytes of the remaining entries with the compiled codec. Return the same as `_decode_and_encode`."""
+    """Copy the bytes of the remaining entries of several manifests, with the compiled codec. Return the same as `_decode_and_encode`."""
     manifests, containers = [part.manifest for part in group], [part.container for part in group]
     old_records = read_records(manifests, containers, target.partition_type)
     old_entries = old_records.columns.entries

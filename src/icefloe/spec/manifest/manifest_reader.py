@@ -81,7 +81,7 @@ def read_columns(
 
 
 class DecodedRows(NamedTuple):
-    """The rows of one manifest, as a part of a table in the form of `ManifestColumns.entries`."""
+    """The rows of one manifest: those from `start` to before `stop` of `table`, which has the columns of `ManifestColumns.entries`."""
 
     table: Any
     start: int
@@ -93,7 +93,7 @@ DecodeManifests = Callable[[Sequence[ManifestFile], frozenset[Statistic]], tuple
 
 
 class ManifestColumnsCache(Protocol):
-    """A cache of decoded manifests. It must not return entries of manifests that its user may not read."""
+    """A cache of decoded manifests. It must not return entries of a manifest to a user who may not read the manifest."""
 
     def rows(
         self, manifests: Sequence[ManifestFile], partition_type: StructType, statistics: frozenset[Statistic], decode: DecodeManifests
@@ -239,7 +239,10 @@ def _read(
     whole: frozenset[str] | None,
     tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """Read manifests into one table. Errors other than those of the Avro container name the first manifest."""
+    """Read the entries of manifests into one table. Return it with the number of entries of each manifest.
+
+    An error about a value that is null or does not fit its type names the first manifest, even if another has the value. Any other error names the right one.
+    """
     first = manifests[0]
     projection = projected_columns(partition_type, first.content, statistics) if whole is None else projected_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
@@ -318,7 +321,7 @@ def open_manifest(content: bytes, manifest: ManifestFile) -> Container:
 
 
 def _tolerance_of(content: bytes, manifest: ManifestFile, tolerance: Tolerance) -> Tolerance:
-    """Return the tolerance for wrong counts of a manifest. If its length is wrong too, counts must be right, because only they show that it is complete."""
+    """Return the tolerance for wrong counts of a manifest. If its length is wrong too, wrong counts are not tolerated: only they show that it is complete."""
     return tolerance if len(content) == manifest.manifest_length else Tolerance.DEFAULT
 
 

@@ -27,7 +27,7 @@ V1_BLOCK_SIZE = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class _Totals:
-    """The totals over the entries written so far."""
+    """The counts and partition values of the entries written so far, for the manifest list's record of the manifest."""
 
     files: dict[ManifestEntryStatus, int] = field(default_factory=lambda: dict.fromkeys(ManifestEntryStatus, 0))
     rows: dict[ManifestEntryStatus, int] = field(default_factory=lambda: dict.fromkeys(ManifestEntryStatus, 0))

@@ -15,12 +15,12 @@ from icefloe.spec.values import to_bytes
 
 
 def summarise(partition_type: StructType, partitions: Collection[tuple[Any, ...]]) -> tuple[PartitionFieldSummary, ...]:
-    """Return one summary for each partition field over all tuples. Callers include the tuples of deleted files, as Java does."""
+    """Return one summary for each partition field over all partition tuples. Callers also pass the tuples of deleted files, as Java does."""
     return summarise_values(partition_type, (map(itemgetter(i), partitions) for i in range(len(partition_type.fields))))
 
 
 def summarise_values(partition_type: StructType, values: Iterable[Iterable[Any]]) -> tuple[PartitionFieldSummary, ...]:
-    """Return one summary for each partition field. `values` has the values of each field; they may be repeated."""
+    """Return one summary for each partition field. `values` has for each field its values in all files, which may be repeated."""
     return tuple(_summary(primitive(part.field_type), distinct) for part, distinct in zip(partition_type.fields, values, strict=True))
 
 

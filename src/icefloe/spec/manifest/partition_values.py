@@ -140,7 +140,7 @@ def _decimal_reader(scale: int) -> Callable[[bytes], Decimal]:
 
 
 def value_reader(part: NestedField) -> Callable[[Any], Any] | None:
-    """Return the function that converts a partition field's value from the Avro reader to a physical value; None if they are the same."""
+    """Return a function that converts a value of a partition field from the Avro reader to the physical value; None if no conversion is needed."""
     if isinstance(part, UntypedPartition):
         return _as_text
     kind = primitive(part.field_type)
@@ -154,7 +154,7 @@ def value_reader(part: NestedField) -> Callable[[Any], Any] | None:
 
 
 def written_array(part: NestedField, array: Any) -> Any:
-    """Convert a column of physical values (see `values.physical_arrow_type`) to the form of the Avro writer: decimals become big-endian bytes of fixed width.
+    """Convert a column of physical values (see `values.physical_arrow_type`) to what the Avro writer takes: decimals become big-endian bytes of fixed width.
 
     Raises:
         pyarrow.ArrowException: a value does not fit.
@@ -170,7 +170,7 @@ def written_array(part: NestedField, array: Any) -> Any:
 
 
 def untyped_array(array: Any) -> Any:
-    """Return the column of an `UntypedPartition` as text, from any type of the writer."""
+    """Return a column of an `UntypedPartition` as an Arrow string array, whatever type the writer of the manifest used."""
     return array_of([None if value is None else _as_text(value) for value in array.to_pylist()], pa.string())
 
 
@@ -204,7 +204,7 @@ def _as_text(raw: Any) -> str:
 
 
 def convert_values(read: Callable[[Any], Any] | None, values: list[Any]) -> list[Any]:
-    """Apply a function of `value_reader` to the values of a column. Nulls stay None; if the function is None, values are unchanged."""
+    """Apply a result of `value_reader` to the values of a column. None values stay None. If the result is None, all values are unchanged."""
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
@@ -214,7 +214,7 @@ def is_written_as_it_is(partition_type: StructType) -> bool:
 
 
 def tuple_writer(partition_type: StructType) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
-    """Return the function that converts a tuple of physical values to the form of the Avro encoder."""
+    """Return a function that converts a tuple of physical values to the values that the Avro encoder takes, in the same order."""
     writers = [_writer(primitive(part.field_type)) for part in partition_type.fields]
     if not any(writers):
         return lambda values: values

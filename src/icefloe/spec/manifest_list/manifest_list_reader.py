@@ -46,7 +46,7 @@ def read_manifest_list(content: bytes, path: str, tolerance: Tolerance = Toleran
 
 
 class ManifestSummary(NamedTuple):
-    """The values of a manifest that determine whether a commit keeps, drops or merges it."""
+    """The few values of a manifest list's record that a commit needs to decide whether to keep, drop or merge the manifest."""
 
     content: int
     spec_id: int
@@ -76,7 +76,7 @@ def has_row_ids(content: bytes, path: str) -> bool:
 
 
 def has_required_row_id(summary: ManifestSummary) -> bool:
-    """Return True if the manifest has a first row id, or needs none because it is a delete manifest."""
+    """Return True if a manifest has the row ids that version 3 requires: a data manifest with a first row id, or any delete manifest."""
     return summary.has_row_id or summary.content == ManifestContent.DELETES
 
 
@@ -172,7 +172,7 @@ def read_manifest_columns(content: bytes, path: str) -> Any:
 
 
 def manifests_by_path(paths: Sequence[str]) -> Any:
-    """Return manifests in the form of `read_manifest_columns` from their paths alone, as in snapshots of old version 1 tables."""
+    """Return the table of `read_manifest_columns` for manifests of which only the paths are known, as in snapshots of old version 1 tables."""
     unknown = [pa.nulls(len(paths), field.type) for field in MANIFEST_FIELDS][1:]
     return pa.Table.from_arrays([pa.array(paths, pa.string()), *unknown], schema=MANIFEST_FIELDS)
 

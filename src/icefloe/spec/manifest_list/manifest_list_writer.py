@@ -31,7 +31,7 @@ from icefloe.spec.manifest_list.manifest_list_schema import manifest_list_codec,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commit:
-    """The snapshot that a manifest list is written for."""
+    """The properties of the snapshot that a manifest list is written for."""
 
     format_version: int
     snapshot_id: int
@@ -102,7 +102,7 @@ def append_to_manifest_list(
 ) -> bytes:
     """Return a manifest list with the manifests `new` before those of the old list, which is Java's order.
 
-    If codec and schema are the same, blocks of the old list are copied unchanged. Small blocks at the front are merged with the new block, as the carries of a
+    If codec and schema are the same, blocks of the old list are copied unchanged. Small blocks at the front are merged with the new block, like carries in a
     binary counter: after a thousand appends there are about ten blocks, and each manifest was compressed about ten times. From version 3 on, every data
     manifest of the old list must have its row ids (`manifest_list_reader.has_row_ids`).
 
@@ -146,7 +146,7 @@ def append_to_manifest_list(
 
 
 def can_append(content: bytes, path: str, format_version: int) -> bool:
-    """Return True if `append_to_manifest_list` can use an old list: its schema must have every field that the format version requires, such as the counts.
+    """Return True if `append_to_manifest_list` can copy blocks of an old list: its schema must encode the same fields as the schema of the format version.
 
     Raises:
         AvroFormatError: The list is damaged.

@@ -68,7 +68,7 @@ def created_table(updates: Sequence[Update], *, table_uuid: str, now_ms: int) ->
 
 
 def _first_schema(updates: Sequence[Update], format_version: int) -> tuple[Schema, int]:
-    """Return the first added schema with the id 0, and the highest column id."""
+    """Return the first schema that the updates add, with the schema id 0, and the last column id of the table."""
     first = next((update for update in updates if isinstance(update, AddSchema)), None)
     if first is None:
         raise InvalidInputError("the updates of a new table add no schema", next_step="add the updates add-schema and set-current-schema")
@@ -79,7 +79,7 @@ def _first_schema(updates: Sequence[Update], format_version: int) -> tuple[Schem
 
 
 def _first_spec(updates: Sequence[Update], schema: Schema) -> PartitionSpec:
-    """Return the first added partition spec with the id 0; the unpartitioned spec if none is added."""
+    """Return the first partition spec that the updates add, with the spec id 0; the unpartitioned spec if they add none."""
     first = next((update.spec for update in updates if isinstance(update, AddPartitionSpec)), PartitionSpec())
     spec = PartitionSpec(*assign_field_ids(first, (), FIRST_PARTITION_FIELD_ID - 1).fields, spec_id=0)
     check_spec(spec, schema, is_new=True)
@@ -87,7 +87,7 @@ def _first_spec(updates: Sequence[Update], schema: Schema) -> PartitionSpec:
 
 
 def _first_order(updates: Sequence[Update], schema: Schema) -> SortOrder:
-    """Return the first added sort order, with id 0 if it is empty, else with id 1."""
+    """Return the first sort order that the updates add, with the id 1, or with 0 if it has no fields; the unsorted order if they add none."""
     first = next((update.sort_order for update in updates if isinstance(update, AddSortOrder)), SortOrder())
     order = SortOrder(*first.fields)
     check_sort_order(order, schema)

@@ -33,7 +33,7 @@ _HIGHEST_BIT = 0x80000000
 
 
 class JsonText:
-    """A part of a JSON text, of whole tokens. It is compressed, and its checksum computed, when this is first needed."""
+    """A piece of a JSON text that consists of whole tokens. Its compressed form and its checksum are computed once, when they are first needed."""
 
     __slots__ = ("_compressed", "_pages", "_text", "length")
 
@@ -60,10 +60,7 @@ class JsonText:
         return self._pages
 
     def compress_part(self) -> tuple[bytes, int, int]:
-        """Return the compressed part, the CRC-32 of the text, and a factor.
-
-        When the text is appended to other text, the checksum of the other text is multiplied by this factor.
-        """
+        """Return the compressed text, its CRC-32, and the factor by which the CRC-32 of preceding text is multiplied when this text is appended."""
         if self._compressed is None:
             deflater = zlib.compressobj(_GZIP_LEVEL, wbits=-zlib.MAX_WBITS)
             deflated = deflater.compress(self.text) + deflater.flush(zlib.Z_FULL_FLUSH)
@@ -72,10 +69,10 @@ class JsonText:
 
 
 def plain(parts: Sequence[JsonText]) -> list[Part]:
-    """Return the content of an uncompressed file, as a sequence of parts. Small successive parts are joined.
+    """Return the content of an uncompressed file, as a list of buffers. Small successive parts are joined.
 
-    If the file has at least `_PAGED` bytes, each part is in whole pages of memory, and spaces fill its last page; the parts stay as they are if the system
-    allows no more memory maps.
+    If the file has at least `_PAGED` bytes, each buffer consists of whole pages of memory, and spaces fill its last page, unless the system allows no more
+    memory maps.
     """
     joined = list(_without_small(parts))
     if sum(part.length for part in parts) >= _PAGED:
@@ -85,7 +82,7 @@ def plain(parts: Sequence[JsonText]) -> list[Part]:
 
 
 def gzip_parts(parts: Sequence[JsonText]) -> list[Part]:
-    """Return the content of a gzip file with the text of all parts, as a sequence of its header, the compressed parts and its end."""
+    """Return the content of a gzip file with the text of all parts, as a list of buffers: its header, the compressed parts and its end."""
     content: list[Part] = [_GZIP_HEADER]
     checksum = 0
     for part in _without_small(parts):
@@ -97,7 +94,7 @@ def gzip_parts(parts: Sequence[JsonText]) -> list[Part]:
 
 
 def _without_small(parts: Iterable[JsonText]) -> Iterable[JsonText]:
-    """Yield the large parts as they are, and the small ones between them as one part each."""
+    """Yield the parts in order, with successive small parts joined to one part."""
     small: list[bytes] = []
     for part in parts:
         if part.length < _SMALL:

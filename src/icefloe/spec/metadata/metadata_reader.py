@@ -97,7 +97,7 @@ def check_table_metadata(content: bytes, path: str) -> list[Problem]:
 
 
 class _MetadataDecoder:
-    """The decoder of the top-level keys of one file. The entries of lists, such as snapshots, stay JSON text, which is decoded when an entry is used."""
+    """The decoder of one metadata file. It decodes the top-level keys; entries of lists, such as snapshots, stay JSON text until an entry is used."""
 
     def __init__(self, top: Mapping[str, msgspec.Raw], path: str) -> None:
         self._top = top

@@ -168,7 +168,7 @@ def numbered_updates(updates: Sequence[Update], base: TableMetadata, result: Tab
 
 
 def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Update:
-    """Return an update with the last added id in place of -1; any other update is returned unchanged."""
+    """Return an update that refers to the id -1 with the last added id instead. Any other update is returned unchanged."""
     added_id = added_ids.get(type(update))
     match update:
         case SetCurrentSchema(schema_id=-1) if added_id is not None:
@@ -181,7 +181,9 @@ def _with_added_id(update: Update, added_ids: Mapping[type, int | None]) -> Upda
 
 
 def with_metadata_log(metadata: TableMetadata, previous_location: str | None, previous_updated_ms: int) -> TableMetadata:
-    """Return the metadata with the replaced file in its metadata log, which is cut to the newest `write.metadata.previous-versions-max` entries, at least one.
+    """Return the metadata with the replaced metadata file added to its metadata log.
+
+    The log is cut to the newest `write.metadata.previous-versions-max` entries, but at least one.
 
     Args:
         metadata: The new version.
@@ -196,6 +198,9 @@ def with_metadata_log(metadata: TableMetadata, previous_location: str | None, pr
 
 
 def dropped_metadata_files(before: TableMetadata, after: TableMetadata) -> tuple[str, ...]:
-    """Return the metadata files that are no longer in the log. They are deleted if `write.metadata.delete-after-commit.enabled` is true."""
+    """Return the locations of metadata files that are in the log of `before` and not in that of `after`.
+
+    Commits delete these files if `write.metadata.delete-after-commit.enabled` is true.
+    """
     remaining_files = {entry.metadata_file for entry in after.metadata_log}
     return tuple(entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in remaining_files)

@@ -29,7 +29,9 @@ def write_table_metadata(metadata: TableMetadata, *, gzip: bool = False) -> byte
 
 
 def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list[Part]:
-    """Return the metadata file in parts. Most parts are the same objects as in the previous version. A large uncompressed file is in whole pages.
+    """Return the bytes of the metadata file as a list of buffers, to be written one after the other.
+
+    Buffers of parts that did not change are the same objects as for the previous version. Those of a large uncompressed file are whole pages of memory.
 
     Raises:
         InvalidInputError: a table of version 2 or 3 has no `table-uuid`.
@@ -45,7 +47,7 @@ def table_metadata_parts(metadata: TableMetadata, *, gzip: bool = False) -> list
 
 
 def _json_parts(document: Mapping[str, Any]) -> list[JsonText]:
-    """Return the JSON of the top level in parts. Versions of the table share the parts of lists."""
+    """Return the JSON of the metadata in parts. The parts of lists are shared with other versions of the table."""
     parts: list[JsonText] = []
     for key, value in document.items():
         parts.append(JsonText((b"," if parts else b"{") + msgspec.json.encode(key) + b":"))

@@ -16,7 +16,7 @@ PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-stora
 
 
 def moved_metadata(content: bytes, path: str, prefix: PathPrefix, missing_versions: Collection[str]) -> bytes:
-    """Return a metadata file with the paths of the copy, compressed if it was.
+    """Return the bytes of a metadata file with the paths of the copy. They are compressed if `content` is.
 
     Args:
         content: The bytes of the metadata file, which `metadata_reader.py` has read without an error.

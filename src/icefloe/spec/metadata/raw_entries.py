@@ -28,7 +28,7 @@ _LOOK_BACK = 4
 
 @dataclass(frozen=True)
 class EntryKind(Generic[T]):
-    """The kind of a list: its key in the metadata JSON, the functions that decode and encode an entry, and the key of an entry's id.
+    """The definition of a list in metadata JSON: its key, the functions that decode and encode an entry, and the key of an entry's id.
 
     `decode` receives the parsed JSON and its JSON path, and raises `MetadataFormatError` with every problem.
     """
@@ -72,7 +72,7 @@ def _id_decoder(key: str) -> msgspec.json.Decoder[Any]:
 
 
 class _Block(Generic[T]):
-    """A block of successive entries, which several lists can share. The positions of ids, and the text for a file, are computed at most once."""
+    """An immutable block of successive entries, which several lists can share. The index of ids and the JSON text are computed at most once."""
 
     __slots__ = ("_index", "_text", "kind", "raws")
 
@@ -112,7 +112,7 @@ class _Block(Generic[T]):
 
 
 class RawEntries(Sequence[T]):
-    """An immutable sequence of `T`. Longer and shorter sequences made from it share its bytes, and the values computed from them.
+    """An immutable list of metadata entries, stored as JSON bytes and decoded to `T` on access. Lists that are made from it share its bytes.
 
     Entries are in blocks. An appended entry becomes a new block, which is merged with preceding blocks that are not larger. So a list has few blocks, and the
     cost of appending does not grow with the length of the list.
@@ -126,7 +126,7 @@ class RawEntries(Sequence[T]):
         self._set_blocks([(_Block(kind, tuple(raws)), {})])
 
     def _set_blocks(self, blocks: Iterable[tuple[_Block[T], dict[int, T]]]) -> None:
-        """Set the blocks. Each comes with the values that were decoded so far, by their position in the block."""
+        """Set the blocks of the list, each with its entries that were decoded before, by position in the block."""
         filled = [(block, decoded) for block, decoded in blocks if block.raws]
         self._blocks = tuple(block for block, _ in filled)
         self._decoded = tuple(decoded for _, decoded in filled)
@@ -154,7 +154,7 @@ class RawEntries(Sequence[T]):
         return [block.text() for block in self._blocks]
 
     def fresh(self, path: str | None = None) -> "RawEntries[T]":
-        """Return a copy of the list that shares its bytes and what was computed from them, but has no decoded values in common with it.
+        """Return a copy of the list that shares its bytes and indexes, but decodes entries again, so that decoded values are not shared.
 
         Args:
             path: Location of the file, for messages; by default that of this list.
@@ -195,7 +195,7 @@ class RawEntries(Sequence[T]):
         return entry
 
     def _place(self, at: int) -> tuple[int, int]:
-        """Return for an entry's position in the list the number of its block, and its position in the block."""
+        """Return the number of the block that has the entry at position `at` of the list, and the position of the entry in the block."""
         number = bisect_right(self._starts, at) - 1
         return number, at - self._starts[number]
 
@@ -239,7 +239,7 @@ class RawEntries(Sequence[T]):
         return self._ids
 
     def only_here(self, other: "RawEntries[T]") -> Sequence[int]:
-        """Return the positions of the entries whose bytes are not shared with `other`; empty if this list was made from the other by removing entries."""
+        """Return the positions of the entries that this list does not share with `other`; empty if it was made from `other` by removing entries."""
         own_blocks, other_blocks = set(map(id, self._blocks)), set(map(id, other._blocks))
         shared = {id(raw) for block in other._blocks if id(block) not in own_blocks for raw in block.raws}
         return [
@@ -255,7 +255,7 @@ class RawEntries(Sequence[T]):
         return self._with_raws(tuple(map(self._kind.raw, entries)), dict(enumerate(entries))) if entries else self
 
     def sharing(self, other: "RawEntries[T]") -> "RawEntries[T]":
-        """Return the same list, but with leading blocks that are equal to those of `other`, another version of the table, replaced by the blocks of `other`.
+        """Return the same list, in which leading blocks that equal the blocks of `other` are replaced by these, so that the two lists share them.
 
         The remaining entries are copied, because each is a view of the whole file that it was read from, and would keep the file in memory.
         """
@@ -306,7 +306,7 @@ class RawEntries(Sequence[T]):
         )
 
     def _select(self, positions: Iterable[Sequence[int]]) -> "RawEntries[T]":
-        """Return the entries at the given positions of each block. A block of which all entries are kept is shared."""
+        """Return a list of the entries at these positions; `positions` has a sequence for each block. A block of which all entries are selected is shared."""
         blocks = []
         for block, decoded, selected in zip(self._blocks, self._decoded, positions, strict=True):
             if len(selected) == len(block.raws):

@@ -238,7 +238,7 @@ def requirement_from_json(value: object, path: str = "$") -> Requirement:
 
 
 def _number(kind: type, key: str) -> JsonForm:
-    """Return the JSON form of a requirement on one id. Its key is the name of the attribute with hyphens."""
+    """Return the JSON form of a requirement class whose only attribute is an id. Its JSON key is the name of the attribute with hyphens."""
     attribute = key.replace("-", "_")
     return JsonForm(kind, (Key(key, an_int),), lambda value, _: kind(value[key]), lambda assertion: {key: getattr(assertion, attribute)})
 

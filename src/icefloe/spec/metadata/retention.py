@@ -16,7 +16,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """The arguments of an expiry. The table's properties and the settings of its references apply too.
+    """The arguments of an expiry of snapshots. The properties of the table, and the settings of its branches and tags, apply in addition.
 
     Attributes:
         older_than_ms: Snapshots before this time expire, in milliseconds since 1970-01-01 UTC; replaces `history.expire.max-snapshot-age-ms`. A branch's own
@@ -34,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What expires: the names of branches and tags, and the ids of snapshots in the order of the metadata."""
+    """The names of the branches and tags that expire, and the ids of the snapshots that expire, in the order of the metadata."""
 
     refs: tuple[str, ...] = ()
     snapshot_ids: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class Expired:
 
 
 def select_expired(metadata: TableMetadata, retention: Retention, now_ms: int) -> Expired:
-    """Select what expires at a time.
+    """Select the branches, tags and snapshots that expire at a time.
 
     Snapshots that are not in the history of a kept branch, and not those of a kept tag, expire by their age alone. Ids that are not in the table are ignored,
     because they have expired already.
@@ -70,7 +70,7 @@ def select_expired(metadata: TableMetadata, retention: Retention, now_ms: int) -
 
 
 def _retained_refs(metadata: TableMetadata, now_ms: int) -> Mapping[str, SnapshotRef]:
-    """Return `main` and the references within their maximum age. A reference to a snapshot that is not in the table expires."""
+    """Return the branches and tags to keep: `main`, and those whose snapshot is in the table and is not older than their maximum age."""
     default_age_ms = table_properties.MAX_REF_AGE_MS.read(metadata.properties)
     retained = {}
     for name, ref in metadata.refs.items():
@@ -116,7 +116,7 @@ def _retained_snapshot_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotR
 
 
 def _retained_of_branch(metadata: TableMetadata, ref: SnapshotRef, *, oldest_ms: int, min_count: int, now_ms: int) -> Iterator[int]:
-    """Yield the snapshots of a branch to keep: from its head on, until a snapshot is both too old and beyond the number to keep. The rest expires."""
+    """Yield the ids of a branch's snapshots to keep: from its head back, up to the first that is both too old and beyond the number to keep."""
     oldest_ms = oldest_ms if ref.max_snapshot_age_ms is None else now_ms - ref.max_snapshot_age_ms
     min_count = min_count if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
     for count, snapshot in enumerate(ancestors(metadata, ref.snapshot_id)):

@@ -46,7 +46,7 @@ def read_manifests(snapshot: Snapshot, read: Callable[[str], bytes], tolerance: 
 
 
 def _manifest_from_header(path: str, content: bytes, snapshot_id: int) -> ManifestFile:
-    """Describe a version 1 manifest of which only the path is known. The spec id is in its header; its counts stay unknown."""
+    """Return the record of a version 1 manifest that no manifest list describes. Its spec id is read from its header; its counts are unknown."""
     spec_id = open_container(content, path).metadata.get("partition-spec-id", b"0")
     return ManifestFile(
         manifest_path=path,
@@ -60,7 +60,7 @@ def _manifest_from_header(path: str, content: bytes, snapshot_id: int) -> Manife
 
 
 def spec_schema(metadata: TableMetadata, spec_id: int) -> Schema:
-    """Return a schema that has every source column of the spec: the current schema, or else the newest schema that has them all."""
+    """Return a schema that has every source column of the spec: the current schema, or else the newest that has them all; the current one if none has."""
     sources = {source_id for field in metadata.spec_by_id(spec_id).fields for source_id in field.source_ids}
     candidates = [metadata.schema(), *reversed(metadata.schemas)]
     return next((schema for schema in candidates if sources <= set(schema.field_ids)), metadata.schema())
@@ -84,7 +84,7 @@ def spec_partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
 
 
 def table_partition_type(metadata: TableMetadata) -> StructType:
-    """Return every partition field of every spec, by ascending field id: the type of the metadata column `_partition`.
+    """Return the type of the metadata column `_partition`: a struct of every partition field of every spec, by ascending field id.
 
     A field that a later spec renamed has its newest name. A field that is void in a later spec has its earlier type. If another field of a later spec has the
     same name, the field id is appended to the name of the older field. JAVA: Partitioning.partitionType.

@@ -87,7 +87,7 @@ def snapshot_ref_from_json(value: Any, path: str = "$") -> SnapshotRef:
 
 
 def refs_by_snapshot(refs: Mapping[str, SnapshotRef]) -> dict[int, list[tuple[str, SnapshotRef]]]:
-    """Return for each snapshot with branches or tags the list of these, ordered by name."""
+    """Return the branches and tags that refer to each snapshot, by snapshot id: pairs of a name and a reference, ordered by name."""
     refs_by_id: dict[int, list[tuple[str, SnapshotRef]]] = {}
     for name, ref in sorted(refs.items(), key=lambda item: item[0]):
         refs_by_id.setdefault(ref.snapshot_id, []).append((name, ref))

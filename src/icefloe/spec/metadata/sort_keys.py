@@ -19,7 +19,7 @@ FROM_SPARK = {"years": "year", "months": "month", "days": "day", "hours": "hour"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformCall:
-    """A transform of a column.
+    """A column, or a transform of a column, as it is written in SQL.
 
     Attributes:
         transform: its name in the specification, such as `bucket[16]`.
@@ -32,7 +32,7 @@ class TransformCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortKey:
-    """One key of a sort order."""
+    """One key of a sort order in SQL: a column or its transform, the direction, and the position of nulls."""
 
     call: TransformCall
     direction: SortDirection
@@ -40,7 +40,7 @@ class SortKey:
 
 
 def transform_call(tokens: Tokens) -> TransformCall:
-    """Read a column, or a transform of a column, whose number may be before or after the column. Raises `InvalidPartitionSpecError` for other arguments."""
+    """Read a column, or a transform of a column, such as `bucket(16, id)` or `bucket(id, 16)`. Raises `InvalidPartitionSpecError` for other arguments."""
     start = tokens.position
     name = tokens.dotted_name()
     if not tokens.take("("):
@@ -102,7 +102,7 @@ def sort_order_of(text: str, schema: Schema) -> SortOrder:
 
 
 def sort_order_text(metadata: TableMetadata) -> str:
-    """Return the table's sort order in the form that `sort_order_of` reads."""
+    """Return the table's sort order as a text that `sort_order_of` can parse."""
     return ", ".join(_key_text(key, metadata.schema()) for key in metadata.sort_order().fields)
 
 

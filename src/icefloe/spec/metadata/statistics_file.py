@@ -62,7 +62,7 @@ class StatisticsFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatisticsFile:
-    """A file with one row for each partition of one snapshot."""
+    """A partition statistics file: a data file with one row of counts for each partition of one snapshot."""
 
     snapshot_id: int
     statistics_path: str

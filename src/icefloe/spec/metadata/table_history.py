@@ -35,7 +35,7 @@ class MetadataLogEntry:
 
 
 class Lineage(Protocol):
-    """The part of a table's metadata that holds its history."""
+    """The attributes of table metadata that the functions of this module read. `TableMetadata` has them."""
 
     @property
     def snapshot_log(self) -> Sequence[SnapshotLogEntry]:
@@ -53,7 +53,7 @@ class Lineage(Protocol):
 
 
 def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
-    """Yield the snapshot and its ancestors, newest first, as far as they are in the table."""
+    """Yield the snapshot and its ancestors, newest first, up to the first that is not in the table."""
     seen: set[int] = set()
     while snapshot_id is not None and snapshot_id not in seen:
         seen.add(snapshot_id)  # stops at a repeated snapshot: parents written by a faulty writer may form a circle
@@ -65,7 +65,7 @@ def ancestors(metadata: Lineage, snapshot_id: int | None) -> Iterator[Snapshot]:
 
 
 def reachable_ids(metadata: Lineage, heads: Iterable[int]) -> set[int]:
-    """Return the ids of some snapshots and all their ancestors, as far as they are in the table."""
+    """Return the ids of these snapshots and of their ancestors, each up to the first that is not in the table."""
     reached: set[int] = set()
     for head in heads:
         snapshot_id: int | None = head

@@ -425,7 +425,7 @@ KNOWN_NAMES = frozenset((*(known.name for known in ALL), *UNUSED_PROPERTIES, *UN
 
 
 def without_derived(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without values that the metadata stores under other keys, which the listed properties of another table may contain."""
+    """Return the properties without those of `DERIVED`: some writers list values as properties that the metadata has under other keys, such as `uuid`."""
     return {name: text for name, text in properties.items() if name not in DERIVED}
 
 

@@ -50,12 +50,12 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """The JSON form of one kind of update or requirement.
+    """The conversion of one kind of update or requirement to JSON and back.
 
     Attributes:
         kind: The class of the value.
         keys: The keys of the JSON object, without the key for the name of the kind.
-        read: Returns the value, given a JSON object whose keys have been checked, and its JSON path.
+        read: Takes a JSON object whose keys have been checked, and its JSON path; returns the value.
         write: Returns the JSON object of a value, without the name of the kind.
     """
 
@@ -84,7 +84,7 @@ def update_from_json(value: object, path: str = "$") -> Update:
 
 
 def named_to_json(value: object, name_key: str, forms: Mapping[str, JsonForm]) -> dict[str, Any]:
-    """Return a value as the JSON object that `forms` defines for its class. The name of the kind is the first key."""
+    """Return a value as the JSON object that `forms` defines for its class. Its first key, `name_key`, has the name of the form."""
     name = next(name for name, form in forms.items() if form.kind is type(value))
     return {name_key: name, **forms[name].write(value)}
 
@@ -117,12 +117,12 @@ def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str,
 
 
 def _single(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
-    """Return the form of a value with one attribute, which is stored unchanged in JSON."""
+    """Return the form of a class with one attribute, whose value is stored unchanged under `key`."""
     return JsonForm(kind, (Key(key, check),), lambda value, _: kind(value[key]), lambda update: {key: getattr(update, attribute)})
 
 
 def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute: str) -> JsonForm:
-    """Return the form of a value with one attribute that is a tuple, which is an array in JSON."""
+    """Return the form of a class with one attribute, a tuple, which is stored as an array under `key`."""
     return JsonForm(
         kind,
         (Key(key, array_of(check)),),
@@ -132,7 +132,7 @@ def _several(kind: type, key: str, check: Callable[[Any], str | None], attribute
 
 
 def _nested_form(kind: type, key: str, read: Callable[[Any, str], Any], write: Callable[[Any], Any], attribute: str) -> JsonForm:
-    """Return the form of a value with one attribute that has its own JSON form."""
+    """Return the form of a class with one attribute, which the functions `read` and `write` convert from and to the value under `key`."""
     return JsonForm(
         kind,
         (Key(key, an_object),),

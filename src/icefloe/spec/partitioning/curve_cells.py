@@ -54,16 +54,16 @@ class CurveOrder:
 
     @property
     def bits(self) -> int:
-        """The number of bits of a cell, for each column."""
+        """The number of bits of the cells of each column."""
         return bits_of_column(self.name, len(self.source_ids), self.most_bytes)
 
     def over(self, source_ids: tuple[int, ...]) -> "CurveOrder":
-        """Return the order over some of the columns. With a single column, every curve is the same, so the result is a z-order."""
+        """Return the same order with only these columns. For a single column the result is a z-order, because all curves are the same then."""
         return replace(self, source_ids=source_ids, name=self.name if len(source_ids) > 1 else CurveName.ZORDER)
 
 
 def check_curve(curve: CurveOrder, schema: Schema) -> None:
-    """Raise `InvalidInputError` if a column cannot be ordered along a curve."""
+    """Raise `InvalidInputError` if the curve has too few or too many columns, a column twice, or a column whose values it cannot order."""
     most = MOST_HILBERT_COLUMNS if curve.name is CurveName.HILBERT else MOST_ZORDER_COLUMNS
     least = 2 if curve.name is CurveName.HILBERT else 1
     if not least <= len(curve.source_ids) <= most:
@@ -89,9 +89,9 @@ class CellScale:
     Attributes:
         prefix: The bytes that all text or binary values of the sample begin with; empty for other types.
         halves: Whether integers are halved, so that their differences fit in 64 bits.
-        points: The numbers at which the pieces begin, ascending, and at the end the number at which the last piece ends.
-        firsts: For each point, the cell at which the piece before it ends.
-        lasts: For each point, the cell at which the piece after it begins; it differs from `firsts` if many rows have this value.
+        points: Numbers, ascending, that divide the range of values into pieces; a value is converted to a number first. Values of a piece are mapped evenly.
+        firsts: For each point, the cell of values just below it, at which the piece before it ends.
+        lasts: For each point, the cell of the value itself, at which the piece after it begins. It differs from `firsts` if many rows have this value.
     """
 
     prefix: bytes
@@ -102,13 +102,13 @@ class CellScale:
 
     @property
     def factors(self) -> list[float]:
-        """For each piece, the number of cells per unit of the values' numbers."""
+        """For each piece, the number of its cells divided by its length."""
         ends = zip(self.points[1:], self.points[:-1], self.firsts[1:], self.lasts[:-1], strict=True)
         return [(first - last) / (end - start) for end, start, first, last in ends]
 
 
 def in_curve_order(table: Any, curve: CurveOrder, schema: Schema) -> Any:
-    """Return an Arrow table of the schema, sorted stably along a curve."""
+    """Return an Arrow table of the schema, sorted stably along a curve; unchanged if the schema lacks a column of the curve."""
     columns = [source_column(table, field_id, schema) for field_id in curve.source_ids]
     if not table.num_rows or any(column is None for column in columns):
         return table
@@ -157,7 +157,7 @@ def cells_of(column: Any, scale: CellScale, text_bytes: int) -> NDArray[np.int64
 
 
 def _numbers(column: Any, prefix: bytes, text_bytes: int) -> NDArray[Any]:
-    """Return values as numbers (int64 or float64) in the same order; nulls become any number."""
+    """Return for each value an int64 or float64 number, such that numbers have the order of the values. Nulls get an arbitrary number."""
     storage = column.storage if isinstance(column, pa.ExtensionArray) else column
     kind = storage.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -173,7 +173,7 @@ def _numbers(column: Any, prefix: bytes, text_bytes: int) -> NDArray[Any]:
 
 
 def _text_numbers(texts: Any, prefix: bytes, text_bytes: int) -> NDArray[np.int64]:
-    """Return the bytes after the prefix as numbers. Texts without the prefix become numbers below or above all others."""
+    """Return for each text the number of its first bytes after the prefix. A text without the prefix gets a number below or above those of all other texts."""
     used = min(text_bytes, MOST_TEXT_BYTES)
     start = len(prefix)
     padding = scalar_of(bytes(MOST_TEXT_BYTES), pa.binary())

@@ -45,7 +45,7 @@ def hash_longs(numbers: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 
 def hash_decimals(array: Any) -> NDArray[np.uint32]:
-    """Return the hash of each value of an Arrow decimal128 array, serialized as the shortest big-endian two's complement. Nulls have any hash."""
+    """Return the hash of each value of an Arrow decimal128 array, serialized as the shortest big-endian two's complement. Nulls get an arbitrary hash."""
     _, data = array.buffers()
     start = array.offset * DECIMAL_WIDTH
     words = np.frombuffer(data, np.uint8)[start : start + len(array) * DECIMAL_WIDTH].reshape(-1, DECIMAL_WIDTH)
@@ -64,7 +64,7 @@ def hash_decimals(array: Any) -> NDArray[np.uint32]:
 
 
 def hash_texts(array: Any) -> NDArray[np.uint32]:
-    """Return the hash of the bytes of each value of an Arrow string or binary array. Nulls have any hash.
+    """Return the hash of the bytes of each value of an Arrow string or binary array. Nulls get an arbitrary hash.
 
     Each distinct value is hashed once.
     """

@@ -59,7 +59,7 @@ class PartitionField:
 
 @dataclass(frozen=True, init=False)
 class PartitionSpec:
-    """`PartitionSpec(field, field, ..., spec_id=0)`; a spec without fields is unpartitioned."""
+    """The definition of a table's partitions: `PartitionSpec(field, field, ..., spec_id=0)`. A spec without fields is unpartitioned."""
 
     fields: tuple[PartitionField, ...]
     spec_id: int
@@ -104,7 +104,7 @@ UNPARTITIONED_SPEC = PartitionSpec()
 
 @dataclass(frozen=True)
 class UntypedPartition(NestedField):
-    """The value of an unknown transform, whose type is known only from the schemas of manifests. It is kept as text, because it is only tested for equality."""
+    """A field of a partition tuple for an unknown transform. Its type is unknown, so its values are read as text, which is sufficient for tests of equality."""
 
 
 def _identity(field: PartitionField) -> tuple[tuple[int, ...], Transform, str]:
@@ -162,7 +162,7 @@ def _field_from_text(schema: Schema, text: str, field_id: int) -> PartitionField
 
 
 def _arguments(text: str) -> tuple[str, str | None]:
-    """Return the column and the number from arguments such as `16, id` or `id, 16`."""
+    """Return the column and the number in the arguments of a transform, such as `16, id` or `id, 16`; None without a number."""
     first, comma, second = (part.strip() for part in text.partition(","))
     if not comma:
         return text, None
@@ -345,7 +345,7 @@ def _source_problems(field: PartitionField, source_id: int, schema: Schema) -> I
 
 
 def _types_above(schema: Schema, path: Sequence[str]) -> list[bool]:
-    """Return for each field of `path` except the last whether it is a struct."""
+    """Return for each field that contains the field at `path`, outermost first, whether it is a struct."""
     above: list[bool] = []
     fields: Collection[NestedField] = schema.fields
     for name in path[:-1]:

@@ -85,7 +85,7 @@ def _enum_member(name: str, enum: type[StrEnum], value: object) -> StrEnum:
 
 @dataclass(frozen=True, init=False)
 class SortOrder:
-    """`SortOrder(field, field, ..., order_id=1)`; without fields it is unsorted, with id 0."""
+    """An order of the rows in data files: `SortOrder(field, field, ..., order_id=1)`. Without fields it is the unsorted order, with the id 0."""
 
     fields: tuple[SortField, ...]
     order_id: int

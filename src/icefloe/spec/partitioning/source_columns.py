@@ -77,8 +77,8 @@ def to_transform(transform: Transform | str) -> Transform:
 def reason_values_change(transform: Transform, before: IcebergType, after: IcebergType) -> str | None:
     """Return the reason why a type promotion would change the partition values of existing rows; None if it does not.
 
-    Most transforms return the same value for the wider type. Buckets are computed from the wider number in any case, and a date has the same year, month and
-    day as its midnight.
+    Most transforms return the same value for both types: a bucket is always computed from the widest type, and a date has the year, month and day of its
+    midnight.
     """
     if isinstance(transform, VoidTransform) or not isinstance(before, PrimitiveType):
         return None

@@ -22,7 +22,7 @@ _MOST_ENTRIES = 4096
 
 
 class CurveName(StrEnum):
-    """The curves."""
+    """The names of the space-filling curves."""
 
     ZORDER = "zorder"
     HILBERT = "hilbert"
@@ -111,7 +111,7 @@ def hilbert_table(columns: int) -> HilbertTable:
 
 
 def _entry(single: Sequence[Sequence[tuple[int, int]]], state: int, chunk: int, columns: int, step_bits: int) -> int:
-    """Return one entry of the table, computed with `step_bits` single steps. `chunk` has the bits of the cells, with those of the first column first."""
+    """Return one entry of the table for a state and the bits of the cells in `chunk`, first column first. It is computed with `step_bits` steps of one bit."""
     places = 0
     for bit in reversed(range(step_bits)):
         cell = 0

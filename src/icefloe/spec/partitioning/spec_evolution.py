@@ -73,7 +73,7 @@ class PartitionSpecUpdate:
         self._original_ids = frozenset(field.field_id for field in spec.fields)
 
     def apply(self, change: SpecChange) -> SpecChange:
-        """Apply one change completely, or not at all. Return the change, with the name that a new field got.
+        """Apply one change completely, or not at all. Return the change; if it adds a field, with the name of the field.
 
         Raises:
             InvalidPartitionSpecError: The change violates a rule.

@@ -237,7 +237,7 @@ class TruncateTransform(Transform):
         return results.take(encoded.indices)
 
     def wrapped_result(self, kind: PrimitiveType) -> int | None:
-        """Return the only result that breaks the order of an int or long column; None if there is none.
+        """Return the single partition value that does not follow the order of the source values of an int or long column; None if all values do.
 
         For the smallest source values, below the least multiple of the width in the type, the subtraction overflows, as in Java, and gives this large result.
         Code that turns a range of source values into a range of results must handle it separately.
@@ -274,7 +274,7 @@ class TimeTransform(Transform):
         return int(self._units(np.array([_floor_to(self.unit, kind, value)], np.int64))[0])
 
     def ordered_result(self, kind: PrimitiveType, value: Any) -> int | None:
-        """Return the partition value if it follows the order of the source values; None if it has overflowed."""
+        """Return the partition value of a source value; None if it overflows, so that it would not follow the order of the source values."""
         return self.apply(kind, value)
 
     def apply_array(self, kind: PrimitiveType, array: Any) -> Any:
@@ -284,7 +284,7 @@ class TimeTransform(Transform):
         return _mask_nulls(units, pa.date32() if isinstance(self, DayTransform) else pa.int32(), plain)
 
     def _units(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Convert days to years or months for these transforms; return days and hours unchanged."""
+        """Convert days to the transform's unit for year and month. For day and hour, return the numbers unchanged."""
         if self.unit in ("D", "h") or not len(numbers):
             return numbers
         first, last = int(numbers.min()), int(numbers.max())
@@ -440,7 +440,7 @@ def _check_parameter(name: str, number: int) -> None:
 
 
 def _plain(array: Any) -> Any:
-    """Return the values as one array, without chunks, dictionary encoding or extension type (such as Arrow's uuid)."""
+    """Return the values as one Arrow array without chunks, dictionary encoding or extension type, such as Arrow's uuid."""
     plain = array_of_chunks(array)
     if isinstance(plain, pa.ExtensionArray):
         plain = plain.storage
@@ -458,7 +458,7 @@ def _whole_numbers(kind: PrimitiveType, array: Any) -> NDArray[np.int64]:
 
 
 def _hashed_numbers(kind: PrimitiveType, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers that are hashed.
+    """Return the numbers that the bucket transform hashes.
 
     Nanoseconds are rounded down to microseconds, so that both timestamp types have the same buckets. Spec: Appendix B, note 3.
     """

@@ -115,7 +115,7 @@ _POSITIONS = 1 << 63
 
 
 class VectorFraming(Enum):
-    """The framing of a deletion vector's bytes."""
+    """Whether the bytes of a deletion vector have the frame that the specification requires."""
 
     FRAMED = "framed"
     BARE = "bare"

@@ -43,7 +43,7 @@ class _Outline:
 
 
 def decompress(codec: str | None, data: bytes, *, path: str, offset: int, limit: str) -> bytes:
-    """Decompress `data`.
+    """Return the content of one compressed frame; `data` itself if `codec` is None.
 
     Args:
         codec: None, "lz4" or "zstd".

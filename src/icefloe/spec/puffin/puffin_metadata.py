@@ -99,7 +99,7 @@ def file_metadata_from_json(payload: bytes, *, path: str, offset: int, first_byt
 
 
 class _Reading:
-    """A reader of a footer's JSON, which collects every problem."""
+    """A parser of a footer's JSON that collects all problems."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []

@@ -116,7 +116,7 @@ class _Parser:
             raise self._error(f"there is no type {word + arguments!r}", f"the types are {_TYPES}") from error
 
     def expect_end(self) -> None:
-        """Raise the error for the next token, if there is one."""
+        """Raise a syntax error if there is a further token."""
         if self._place < len(self._tokens):
             raise self._error(f"{self._next()[1]!r} is not expected there")
 

@@ -101,7 +101,7 @@ def write_default_column(field: NestedField, count: int) -> pa.Array:
 
 
 def missing_column_problems(field: NestedField, path: tuple[str, ...]) -> Iterator[Problem]:
-    """Yield why the column at `path` may not be missing in rows. Yield nothing if it may be missing."""
+    """Yield the problem if rows must not lack the column at `path`, because it is required and has no default. Yield nothing if they may."""
     if field.write_default is None:
         if field.required:
             yield Problem(where=".".join(path), what=f"is missing, and is required ({field.field_type})")
@@ -148,7 +148,7 @@ def _default(field: NestedField, pick: _Pick) -> Any:
 
 
 def _to_arrow_value(kind: IcebergType, value: Any, pick: _Pick) -> Any:
-    """Convert a physical value to the form that `pyarrow.array` accepts for the type's Arrow type."""
+    """Convert a physical value to a Python value that `pyarrow.array` accepts for the type's Arrow type."""
     if value is None:
         return None
     if isinstance(kind, StructType):

@@ -21,7 +21,7 @@ Check = Callable[[Any], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a JSON object. `check` returns the problem of a value, or None if the value is valid."""
+    """The rule for one key of a JSON object. `check` returns the problem of a value as text, or None if the value is valid."""
 
     name: str
     check: Check
@@ -62,7 +62,7 @@ def refuse(problems: Sequence[Problem], what: str) -> None:
 
 
 def kind_of(value: object) -> str:
-    """Describe a parsed JSON value with JSON's names of types. Short values are included in the text."""
+    """Return a description of a parsed JSON value for messages: JSON's name of its type, and the value if it is short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -77,49 +77,49 @@ def kind_of(value: object) -> str:
 
 
 def a_string(value: object) -> str | None:
-    """Check for a JSON string."""
+    """Return the problem of a value that is not a JSON string; None for a string."""
     return None if isinstance(value, str) else f"expected a string, found {kind_of(value)}"
 
 
 def a_boolean(value: object) -> str | None:
-    """Check for true or false."""
+    """Return the problem of a value that is neither true nor false; None for these two."""
     return None if isinstance(value, bool) else f"expected true or false, found {kind_of(value)}"
 
 
 def an_int(value: object) -> str | None:
-    """Check for a signed 32-bit number."""
+    """Return the problem of a value that is not a signed 32-bit integer; None for such an integer."""
     return _integer(value, MAX_INT, "a 32-bit integer")
 
 
 def a_long(value: object) -> str | None:
-    """Check for a signed 64-bit number."""
+    """Return the problem of a value that is not a signed 64-bit integer; None for such an integer."""
     return _integer(value, MAX_LONG, "a 64-bit integer")
 
 
 def an_object(value: object) -> str | None:
-    """Check for a JSON object with any content."""
+    """Return the problem of a value that is not a JSON object; None for an object with any content."""
     return None if isinstance(value, Mapping) else f"expected an object, found {kind_of(value)}"
 
 
 def an_array(value: object) -> str | None:
-    """Check for a JSON array with any content."""
+    """Return the problem of a value that is not a JSON array; None for an array with any content."""
     return None if isinstance(value, list | tuple) else f"expected an array, found {kind_of(value)}"
 
 
 def anything(_: object) -> str | None:
-    """Accept any value. It is for keys whose values are checked separately."""
+    """Return None, which accepts any value, for keys whose values are checked elsewhere."""
     return None
 
 
 def strings_by_name(value: object) -> str | None:
-    """Check for an object whose values are strings."""
+    """Return the problem of a value that is not a JSON object of strings; None for such an object."""
     if not isinstance(value, Mapping):
         return f"expected an object of strings, found {kind_of(value)}"
     return next((f"the value of {k!r} must be a string, found {kind_of(v)}" for k, v in value.items() if not isinstance(v, str)), None)
 
 
 def array_of(check: Check) -> Check:
-    """Return a check for an array in which every element passes `check`."""
+    """Return a check that accepts an array if `check` accepts every element."""
 
     def check_array(value: object) -> str | None:
         if not isinstance(value, list | tuple):
@@ -131,7 +131,7 @@ def array_of(check: Check) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """Return a check for one of these strings."""
+    """Return a check that accepts only these strings."""
 
     def check_choice(value: object) -> str | None:
         return None if value in choices else f"expected one of {', '.join(choices)}, found {kind_of(value)}"

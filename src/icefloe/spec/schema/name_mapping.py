@@ -37,7 +37,7 @@ class MappedField:
 
 @dataclass(frozen=True)
 class NameMapping:
-    """The mapped fields of the top level."""
+    """A mapping from the column names in data files without field ids to field ids. `fields` are the mapped fields of the top level."""
 
     fields: tuple[MappedField, ...]
 
@@ -96,7 +96,7 @@ def updated_mapping(mapping: NameMapping, old: Schema, new: Schema) -> NameMappi
 
 
 class _MappingUpdate:
-    """The update of a mapping. It finds the columns that a change of the schema added, by the id of their parent field, and the columns that it changed."""
+    """The update of a mapping after a change of the schema: it finds the added and the changed columns, and `members` applies them to mapped fields."""
 
     def __init__(self, old: Schema, new: Schema) -> None:
         self._changed: dict[int, NestedField] = {}
@@ -113,7 +113,7 @@ class _MappingUpdate:
             self._compare(field.field_id, children(field.field_type), old)
 
     def members(self, fields: tuple[MappedField, ...], owner: int | None) -> tuple[MappedField, ...]:
-        """Return the mapped fields of the parent field `owner` after the change. New fields are last, ordered by id."""
+        """Return the mapped fields inside the field with the id `owner` (None: the top level) after the change. New fields are last, ordered by id."""
         changed = tuple(self._field(field) for field in fields)
         taken = {self._changed[field.field_id].name: field.field_id for field in changed if field.field_id in self._changed}
         added = sorted(self._added.get(owner, ()), key=lambda field: field.field_id)
@@ -137,7 +137,7 @@ _NOT_IN_SCHEMA = -1
 
 
 def _without_children(field: NestedField) -> tuple[object, ...]:
-    """Return the properties of a field, without its id and its children, for comparison."""
+    """Return the attributes of a field except its id and its children, to compare the field with an earlier version."""
     kind: IcebergType | type = type(field.field_type) if children(field.field_type) else field.field_type
     return field.name, field.required, field.doc, kind, field.initial_default, field.write_default
 

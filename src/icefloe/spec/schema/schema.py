@@ -69,7 +69,7 @@ class Schema(ShownInNotebooks):
 
     @cached_property
     def ambiguous_names(self) -> frozenset[str]:
-        """The dotted names of more than one column: a name that itself contains a dot can equal the path of a struct's field.
+        """The dotted names that more than one column has, because a name that itself contains a dot can equal the path of a struct's field.
 
         Icefloe never creates such a schema.
         """
@@ -77,7 +77,7 @@ class Schema(ShownInNotebooks):
 
     @cached_property
     def _by_lower_name(self) -> Mapping[str, Mapping[int, str]]:
-        """For each name in lower case, the original names of its fields by field id."""
+        """For each dotted name in lower case, the fields with this name in any case: their dotted names by field id."""
         names: dict[str, dict[int, str]] = {}
         for name, field_id in self._by_name.items():
             names.setdefault(name.lower(), {}).setdefault(field_id, name)
@@ -241,7 +241,7 @@ def walk(fields: Iterable[NestedField], prefix: tuple[str, ...] = ()) -> Iterato
 
 
 def repeated_names(fields: Iterable[NestedField], *, case_sensitive: bool = True) -> frozenset[str]:
-    """Return the dotted names of more than one field."""
+    """Return the dotted names that more than one field has."""
     seen: set[str] = set()
     repeated: set[str] = set()
     for path, _ in walk(fields):
@@ -339,7 +339,7 @@ def renumbered_type(kind: IcebergType, fresh: Callable[[], int], new_ids: dict[i
 
 
 def edit_field(fields: Fields, field_id: int, edit: Callable[[NestedField], NestedField | None]) -> Fields:
-    """Return the fields with the result of `edit` for one field, at any depth. The field is removed if `edit` returns None."""
+    """Return the fields with one field, at any depth, replaced by the result of `edit` for it. The field is removed if `edit` returns None."""
     edited: list[NestedField] = []
     for field in fields:
         changed = edit(field) if field.field_id == field_id else replace(field, field_type=_edit_type(field.field_type, field_id, edit))
@@ -404,7 +404,7 @@ def schema_with_lineage(schema: Schema) -> Schema:
 
 
 def select_fields(fields: Fields, field_ids: Set[int]) -> Fields:
-    """Return the fields with these ids, with all their children. A struct without such an id is reduced to its fields that have one."""
+    """Return the fields with these ids, complete with their children. A struct with another id is reduced to those of its fields that have one of these ids."""
     selected = []
     for field in fields:
         if field.field_id in field_ids:

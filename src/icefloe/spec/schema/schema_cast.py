@@ -150,7 +150,7 @@ def _type_problems(row_field: pa.Field, target: NestedField, path: tuple[str, ..
 
 
 def _other_shape(row_field: pa.Field, target: IcebergType) -> IcebergType | str | None:
-    """Return the shape type of a column of the rows, or its fault as text, if it does not fit the table's; else None. Plain WKB has no shape type."""
+    """Return why a column of shapes does not fit the table's type: its different shape type, or a fault as text. Return None if it fits, as plain WKB does."""
     shape = extension_type(row_field)
     has_no_crs = isinstance(shape, GeometryType) and shape.crs == UNSPECIFIED_CRS and isinstance(target, GeometryType)
     return None if shape == target or has_no_crs else shape
@@ -276,7 +276,7 @@ def _has_required_inside(kind: IcebergType) -> bool:
 
 
 def decoded_array(array: pa.Array) -> pa.Array:
-    """Return the plain values of an array with a dictionary, run-length or extension type. Other arrays are returned unchanged."""
+    """Return an array with a dictionary, run-length or extension type as an array of its values. Other arrays are returned unchanged."""
     if isinstance(array, pa.ExtensionArray):
         return decoded_array(array.storage)
     if isinstance(array, pa.DictionaryArray):
@@ -317,7 +317,7 @@ def _struct(array: pa.StructArray, kind: StructType, target: pa.DataType, path: 
 
 
 def _spread(column: pa.Array, field: NestedField, is_valid: pa.BooleanArray) -> pa.Array:
-    """Return a field's values for all rows from its values in non-null structs. Null structs get null, or a placeholder if the field is required."""
+    """Return a struct field's values for all rows. `column` has its values in non-null structs; in null structs it is null, or a placeholder if required."""
     positions = pc.subtract(pc.cumulative_sum(is_valid.cast(pa.int64())), 1)
     filling = pa.array([_placeholder(field.field_type)], column.type) if field.required else _nulls(field.field_type, 1)
     return pa.concat_arrays([column, filling]).take(pc.if_else(is_valid, positions, len(column)))
@@ -328,7 +328,7 @@ def _missing(field: NestedField, count: int) -> pa.Array:
 
 
 def _nulls(kind: IcebergType, count: int) -> pa.Array:
-    """Return nulls in a form that can be written to Parquet: required fields of a null struct must not be null, so they contain a placeholder."""
+    """Return an array of nulls that can be written to Parquet, where required fields of a null struct must not be null: they contain a placeholder."""
     target = type_to_arrow(kind)
     if isinstance(kind, VariantType):
         kind = _VARIANT_STRUCT
@@ -385,7 +385,7 @@ def _map(array: pa.MapArray, kind: MapType, path: tuple[str, ...], problems: lis
 
 
 def _offsets(array: pa.Array, lengths: pa.Array) -> pa.Array:
-    """Return offsets, starting with 0, for the lists or maps of an array. Nulls have length 0."""
+    """Return new offsets for the lists or maps of an array, which start with 0 and give null lists the length 0."""
     lengths = lengths.cast(pa.int64())
     if array.null_count:
         lengths = pc.if_else(array.is_valid(), lengths, 0)

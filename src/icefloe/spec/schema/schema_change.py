@@ -16,7 +16,7 @@ ColumnPath = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddColumn:
-    """Adds a column at the end of the table, or at the end of a struct: `path` is the names of the struct followed by the name of the column.
+    """The addition of a column at the end of the table or of a struct. `path` ends with the name of the column, after the names of the struct.
 
     `default` is the value of existing rows, and of new rows without the column. It is a Python value or a physical value.
     """
@@ -30,7 +30,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenameColumn:
-    """Renames a column. A dot in `new_name` is part of the name."""
+    """The renaming of a column. A dot in `new_name` is part of the name."""
 
     path: ColumnPath
     new_name: str
@@ -38,14 +38,14 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteColumn:
-    """Deletes a column. Its id is never used again."""
+    """The deletion of a column. Its id is never used again."""
 
     path: ColumnPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateColumn:
-    """Changes the type, nullability or doc of a column. None means no change."""
+    """A change of the type, nullability or doc of a column. None means no change."""
 
     path: ColumnPath
     field_type: IcebergType | None = None
@@ -55,14 +55,14 @@ class UpdateColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDefault:
-    """Sets the write-default, which is the value of new rows without the column. The value of existing rows never changes. None is null."""
+    """A new write-default of a column: the value of new rows that lack the column. None is null. Existing rows keep their value."""
 
     path: ColumnPath
     default: Any
 
 
 class ColumnPosition(StrEnum):
-    """The new position of a column that is moved in its struct."""
+    """The new position of a moved column: first in its struct or table, or before or after another column."""
 
     FIRST = "first"
     BEFORE = "before"
@@ -71,7 +71,7 @@ class ColumnPosition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveColumn:
-    """Moves a column in its struct. `beside` is the column before or after its new position."""
+    """The move of a column within its struct or table. With BEFORE and AFTER, `beside` is the column next to its new position."""
 
     path: ColumnPath
     place: ColumnPosition
@@ -80,14 +80,14 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetIdentifierFields:
-    """Replaces the identifier fields, which together identify a row. Empty if rows have no identity."""
+    """New identifier fields, which together identify a row, instead of the present ones. Empty `paths` remove them."""
 
     paths: tuple[ColumnPath, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnionByName:
-    """Adjusts the schema to the columns of another schema.
+    """The union of the schema with another schema, so that rows of the other schema can be written.
 
     Missing columns are added, narrower types are promoted, and required columns become optional if they are optional in the other schema.
     """
@@ -97,7 +97,7 @@ class UnionByName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceWith:
-    """Replaces the schema. Columns keep their field ids if the new schema has a column of the same name; all others are deleted or added.
+    """The replacement of the schema by another. Columns of the same name keep their field ids; all other columns are deleted or added.
 
     The field ids of `schema` are ignored.
     """

@@ -133,7 +133,7 @@ class SchemaUpdate:
                 self._replace(change.schema)
 
     def build(self) -> Schema:
-        """Check the rules for the whole schema, and return it.
+        """Return the new schema, after checking the rules that apply to a schema as a whole.
 
         Raises:
             InvalidSchemaError: An identifier field was deleted or is invalid, or a struct has lost all its fields.
@@ -292,7 +292,7 @@ class SchemaUpdate:
         return name if self._case_sensitive else name.lower()
 
     def _struct_at(self, path: ColumnPath, column: ColumnPath) -> int:
-        """Return the id of the field whose struct a new column is added to. It is the element of a list, or the value of a map."""
+        """Return the id of the struct at a path, to which a new column is added. For a list of structs it is the element, for a map the value."""
         try:
             field = self._find(path)
         except InvalidSchemaError as error:
@@ -389,7 +389,7 @@ def union_changes(schema: Schema, other: Schema, *, format_version: int, case_se
 
 
 class _Union:
-    """The comparison of two schemas, which collects changes and problems."""
+    """The comparison of a schema with another, for `union_changes`. It collects the changes to make and the problems."""
 
     def __init__(self, case_sensitive: bool, format_version: int) -> None:
         self._case_sensitive = case_sensitive

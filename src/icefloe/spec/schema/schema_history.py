@@ -19,7 +19,7 @@ def is_complete_history(history: Sequence[Schema]) -> bool:
 
 
 def relax_required_fields(fields: Fields, history: Sequence[Schema]) -> Fields:
-    """Return the fields, in which every required field that was optional in any schema of the history is optional, at every level.
+    """Return the fields with every required field, at any level, made optional if it was optional in a schema of the history.
 
     Removed schemas cannot be checked: it is assumed that required columns were never optional in them. Readers refuse files that lack a required column, see
     `required_fields_absent_from_files`.
@@ -41,7 +41,7 @@ def required_fields_absent_from_files(fields: Fields, history: Sequence[Schema])
 
 
 def _absent(fields: Fields, history: Sequence[Schema], has_parent: Sequence[bool]) -> Iterator[int]:
-    """Yield the ids. A field is not reported for schemas that also lack its parent struct, because then the struct itself is missing."""
+    """Yield the ids for `required_fields_absent_from_files`. A schema that also lacks the parent of a field does not count for the field."""
     for field in fields:
         has_field = [field.field_id in schema for schema in history]
         is_absent = any(parent and not present for parent, present in zip(has_parent, has_field, strict=True))

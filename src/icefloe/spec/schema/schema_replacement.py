@@ -62,7 +62,10 @@ class SchemaReplacement:
         return name if self._case_sensitive else name.lower()
 
     def _field(self, path: Path, old: NestedField, new: NestedField) -> NestedField:
-        """Return the changed existing field of a struct, or a new field if the existing field cannot be changed and incompatible changes are allowed."""
+        """Return the field `new` with the ids of the existing field `old`.
+
+        If the types are incompatible, `new` gets fresh ids if incompatible changes are allowed; otherwise a problem is recorded, and `old` is returned.
+        """
         changed = self._same(path, old, new)
         if changed is None:
             if self._allow_incompatible:
@@ -80,7 +83,7 @@ class SchemaReplacement:
         return replace(changed, initial_default=initial, write_default=write)
 
     def _same(self, path: Path, old: NestedField, new: NestedField) -> NestedField | None:
-        """Return the new field with the existing id, or None if the change of its type is invalid."""
+        """Return the field `new` with the ids of the existing field `old`, or None if the change of its type is invalid."""
         kind = self._type(path, old.field_type, new.field_type)
         if kind is None:
             return None
@@ -90,9 +93,9 @@ class SchemaReplacement:
         return replace(new, field_id=old.field_id, field_type=kind)
 
     def _type(self, path: Path, old: IcebergType, new: IcebergType) -> IcebergType | None:
-        """Return the new type with the existing ids, or None if the change is invalid.
+        """Return the type `new` with the field ids of `old`, or None if the change of the type is invalid.
 
-        If the change of a list's element or of a map's key or value is invalid, the change of the whole list or map is invalid.
+        If the change of a list's element or of a map's value is invalid, or if a map's key changes, the change of the whole list or map is invalid.
         """
         match old, new:
             case StructType(), StructType():

@@ -58,7 +58,8 @@ def partition_statistics_schema(partition_type: StructType, format_version: int)
 def with_unique_names(fields: Sequence[NestedField]) -> Iterator[NestedField]:
     """Yield the fields with unique names.
 
-    Two specs may have different fields with the same name. `_<field id>` is appended to the later name, because the columns of a file must have unique names.
+    Two specs may have different fields with the same name, and the columns of a file must have unique names. So `_<field id>` is appended to a name that an
+    earlier field has.
     """
     seen: set[str] = set()
     for field in fields:

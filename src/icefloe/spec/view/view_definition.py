@@ -52,7 +52,7 @@ class ViewDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewEdit:
-    """Changes of the current version. None and empty values change nothing. The default catalog is only changed if `keeps_catalog` is False."""
+    """Changes of a view's current version. Attributes that are None or empty change nothing. The default catalog changes only if `keeps_catalog` is False."""
 
     queries: Mapping[str, str] = field(default_factory=dict)  # new and changed queries, by dialect
     dropped: frozenset[str] = frozenset()  # dialects, in lower case

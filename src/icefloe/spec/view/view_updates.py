@@ -23,10 +23,10 @@ from icefloe.spec.view.view_version import VersionLogEntry, ViewVersion, view_ve
 
 @dataclass(frozen=True, slots=True)
 class AddViewVersion:
-    """Adds a version.
+    """An update that adds a version to a view.
 
-    It gets the next id, unless its own id is higher than every existing id. It is not added if a version with the same definition exists. A `schema_id` of -1
-    is the schema that the same commit added last.
+    The version gets the next id, unless its own id is higher than every existing id. It is not added if a version with the same definition exists. A
+    `schema_id` of -1 is the schema that the same commit added last.
     """
 
     version: ViewVersion
@@ -34,7 +34,7 @@ class AddViewVersion:
 
 @dataclass(frozen=True, slots=True)
 class SetCurrentViewVersion:
-    """Sets the current version. -1 is the version that the same commit added last."""
+    """An update that makes a version of the view the current one. -1 is the version that the same commit added last."""
 
     version_id: int
 
@@ -51,7 +51,7 @@ class AssertViewUUID:
     uuid: str
 
     def check(self, view: ViewMetadata | None) -> None:
-        """Check the requirement.
+        """Raise an error if the view has a different UUID, or does not exist.
 
         Raises:
             CommitConflictError: The view has a different UUID, or was dropped.
@@ -118,7 +118,8 @@ def apply_view_updates(view: ViewMetadata, updates: Sequence[ViewUpdate], now_ms
         now_ms: The current time, in milliseconds since 1970-01-01 UTC.
 
     Raises:
-        InvalidInputError: An update cannot be applied, or the new current version lacks a dialect of the previous version.
+        InvalidInputError: An update cannot be applied, or the new current version lacks a dialect of the previous version, which
+            `replace.drop-dialect.allowed` forbids.
     """
     builder = _ViewMetadataBuilder(view)
     for update in updates:
@@ -223,7 +224,10 @@ def _check_version(version: ViewVersion) -> None:
 
 
 def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
-    """Refuse a new version that lacks a dialect of the previous version. JAVA: ViewMetadata.Builder.checkIfDialectIsDropped."""
+    """Refuse a new version that lacks a dialect of the previous version, unless `replace.drop-dialect.allowed` is true.
+
+    JAVA: ViewMetadata.Builder.checkIfDialectIsDropped.
+    """
     lost = set(before.dialects) - set(changed.version().dialects)
     if lost and not view_properties.REPLACE_DROP_DIALECT_ALLOWED.read(changed.properties):
         raise InvalidInputError(
@@ -233,9 +237,9 @@ def _check_dialects(before: ViewVersion, changed: ViewMetadata) -> None:
 
 
 def _without_old_versions(view: ViewMetadata, keep: int) -> ViewMetadata:
-    """Return the view without its oldest versions. The current version is kept, and the versions with the highest ids.
+    """Return the view with only its current version and the versions with the highest ids.
 
-    The number of kept versions is the view property, but at least `keep`.
+    The number of versions is the view property `version.history.num-entries`, but at least `keep`.
     """
     limit = max(keep, view_properties.VERSION_HISTORY_NUM_ENTRIES.read(view.properties))
     if len(view.versions) <= limit:
