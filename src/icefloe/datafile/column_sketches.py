@@ -27,7 +27,7 @@ _HASH_THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class SketchedColumn:
-    """A column whose distinct values are counted: its type, and its path, which is the names from the top-level column down to the field."""
+    """A column whose distinct values are counted: its type, and its path, the names from the top-level column down to the field."""
 
     kind: PrimitiveType
     path: tuple[str, ...]
@@ -35,7 +35,7 @@ class SketchedColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSketcher:
-    """A function that computes sketches of data files. It can be pickled.
+    """A function that computes the sketches of the live rows of a data file. It can be pickled, so that Spark's tasks can run it.
 
     Attributes:
         io: The storage.

@@ -40,7 +40,7 @@ class CompactedFiles:
 
 
 def compact_files(reader: LiveRows, work: FilesToCompact, task: WritingTask) -> CompactedFiles:
-    """Write the live rows of files, in their order, as new files of the target's partition spec. Rows keep their row ids.
+    """Write the live rows of data files, in the order of the files, to new files in the target's partition spec. Rows keep their row ids.
 
     Args:
         reader: The reader of the live rows. Its target has the table, the partition spec and the location of new files.

@@ -31,10 +31,16 @@ SORTED_BYTES, _VALUE_BYTES = 256 * 1024 * 1024, 24
 
 @dataclass(frozen=True, kw_only=True)
 class RewrittenFile:
-    """The result of copying one data file.
+    """The result of copying one data file without some of its rows.
 
-    `added` is empty in two cases: if no row was kept, and if no row was deleted, so that the source stays in the table (`is_unchanged`). Rows that were deleted
-    before are not counted. `dangling_deletes` are the delete files that apply only to the source, and are removed with it.
+    Rows that were deleted before are not counted.
+
+    Attributes:
+        source: The data file. It stays in the table if `is_unchanged`, otherwise it is removed.
+        added: The copy; empty if every row was deleted, or if none was.
+        kept_rows: The number of live rows that remain.
+        deleted_rows: The number of live rows that match the filter.
+        dangling_deletes: The delete files that apply only to the source, and are removed with it.
     """
 
     source: DataFile
@@ -87,7 +93,7 @@ def rewrite_task(reader: LiveRows, delete_filter: BooleanExpression, source: Fil
 
 
 def _rows_to_keep(reader: LiveRows, task: FileScanTask, delete_filter: BooleanExpression) -> Any:
-    """Return an Arrow boolean array over the live rows of the file, in its order: True for rows that the filter keeps."""
+    """Return an Arrow boolean for each live row of the file, in its order: True if the row is not deleted, which means that the filter is not TRUE for it."""
     names = [reader.schema.path_of(field_id) for field_id in sorted(filter_field_ids(delete_filter))]
     columns = Schema(*(field for field in reader.schema.fields if any(path and path[0] == field.name for path in names)))
     batches = reader.of(task, columns)
@@ -105,7 +111,7 @@ def _filter_batches(batches: Iterator[pa.RecordBatch], keep: Any) -> Iterator[pa
 
 
 def row_bytes(schema: Schema) -> int:
-    """Return the estimated bytes of a row in memory."""
+    """Return an estimate of the memory of one row, in bytes."""
     return _VALUE_BYTES * max(1, len(leaves_of(schema)))
 
 
@@ -113,7 +119,7 @@ def sorted_batches(batches: Iterable[Any], order: SortOrder, schema: Schema) -> 
     """Sort record batches in memory by a sort order of the table.
 
     Returns:
-        The sorted batches and True. If the order has no fields, or has a transform or column that cannot be sorted, the unchanged batches and False.
+        The sorted batches, and True; or the unchanged batches, and False, if the order has no fields or `sorted_rows` cannot sort by it.
     """
     table = pa.Table.from_batches(list(batches))
     sorted_table = sorted_rows(table, order, schema)

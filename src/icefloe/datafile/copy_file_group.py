@@ -35,10 +35,13 @@ Positions = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteGroup:
-    """The input of a rewrite: files of one partition and spec.
+    """The files of one partition, all of one spec, that are rewritten together.
 
-    `sources` are live data files, each with the ascending positions of the rows to delete; `new_files` have new rows and are not committed yet. `sorts` allows
-    sorting the rows in memory by the table's sort order; `keeps_row_ids` means that rows have row ids, as in format version 3.
+    Attributes:
+        sources: Live data files, each with the ascending positions of the rows to delete.
+        new_files: Files with new rows, which are not committed yet.
+        sorts: Whether the rows may be sorted in memory by the table's sort order.
+        keeps_row_ids: Whether rows have row ids, as in format version 3.
     """
 
     sources: tuple[tuple[FileScanTask, Positions], ...] = ()
@@ -49,7 +52,14 @@ class RewriteGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class RewrittenGroup:
-    """The result of rewriting a group: the files `added`, and the new files that they replace. The sources and `dangling_deletes` are removed together."""
+    """The result of rewriting a group.
+
+    Attributes:
+        sources: The data files of the group, which are removed from the table.
+        added: The written files.
+        replaced: The new files of the group that `added` replaces; they are never committed.
+        dangling_deletes: The delete files that apply only to one source, and are removed with it.
+    """
 
     sources: tuple[DataFile, ...] = ()
     added: tuple[DataFile, ...] = ()
@@ -62,7 +72,7 @@ class RewrittenGroup:
 
 @dataclass(slots=True)
 class _RemainingRows:
-    """The remaining rows of a source, as a boolean for each row that was live before."""
+    """A source, and for each of its live rows whether it remains, as an Arrow boolean array."""
 
     task: FileScanTask
     mask: Any = field(repr=False)
@@ -71,7 +81,8 @@ class _RemainingRows:
 def rewrite_group(live: LiveRows, group: RewriteGroup, task: WritingTask) -> RewrittenGroup:
     """Write the remaining rows of the sources, in their order, and then the new rows, as files of the group's partition.
 
-    If there are no sources and only one new file, that file is not rewritten. Rows keep their row ids. Sorted files have the id of the table's sort order.
+    If no source has remaining rows and there is at most one new file, nothing is written, and the new file is used as it is. Rows keep their row ids. Sorted
+    files have the id of the table's sort order.
 
     Args:
         live: The reader of the live rows. Its target has the table, its sort order and the location of new files.
@@ -109,7 +120,7 @@ def rewrite_group(live: LiveRows, group: RewriteGroup, task: WritingTask) -> Rew
 
 
 def _common_order(remaining: list[_RemainingRows], group: RewriteGroup, target: WriteTarget) -> int | None:
-    """Return the id of the sort order of the concatenated rows of all sources."""
+    """Return the id of the sort order that the rows have without sorting: that of a single source, or of unsorted rows if files are concatenated."""
     if len(remaining) == 1 and not group.new_files:
         return remaining[0].task.file.sort_order_id
     return target.sort_order_id if target.sort_order.is_unsorted else UNSORTED_ORDER_ID
@@ -122,7 +133,7 @@ class _Reader:
     live: LiveRows
 
     def remaining(self, task: FileScanTask, positions: Positions) -> Any:
-        """Return an Arrow boolean array over the live rows of the file, in its order: False for rows at one of these positions."""
+        """Return an Arrow boolean for each live row of the file, in its order: False if the row is at one of these positions."""
         batches = [numpy_of(batch.column(0)) for batch in self.live.of(task, Schema(POS))]
         live_positions = np.concatenate(batches) if batches else np.empty(0, np.int64)
         return mask_array(~np.isin(live_positions, positions, assume_unique=True))

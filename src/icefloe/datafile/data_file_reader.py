@@ -109,7 +109,7 @@ def read_task(
 
 @dataclass(frozen=True, kw_only=True)
 class _TaskRows:
-    """Reads a file or split. `fields` are the table's columns that the projection or the filter needs."""
+    """A reader of the rows of one scan task. `fields` are the table's columns that the projection or the filter needs."""
 
     task: FileScanTask
     spec: PartitionSpec
@@ -181,7 +181,7 @@ class _TaskRows:
 
     @property
     def _needs_positions_alone(self) -> bool:
-        """Return True if only the position of a row decides whether it is returned: there is no filter and no equality delete."""
+        """Whether only the position of a row decides if it is returned: there is no filter, no equality delete and no column beyond the read ones."""
         is_plain = isinstance(self.row_filter, AlwaysTrue) and self.fields == self.projection.fields
         return is_plain and not self.deletes.equality
 
@@ -212,7 +212,7 @@ class _TaskRows:
         return pa.RecordBatch.from_arrays([*rows.columns, *metadata.columns], names=[*rows.schema.names, *metadata.schema.names])
 
     def _deleted_mask(self, stored_batch: StoredBatch) -> NDArray[np.bool_] | None:
-        """Return for each row whether it is deleted; None if no row is."""
+        """Return a mask of the deleted rows of a batch; None if no row is deleted."""
         count = stored_batch.rows.num_rows
         positions = self.deletes.positions
         deleted = None if positions is None else positions.deleted_rows(stored_batch.first_row, count)
@@ -259,7 +259,7 @@ def _read_ahead(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
 
 
 def _join_batches(batches: Iterator[StoredBatch], rows: int) -> Iterator[StoredBatch]:
-    """Yield the batches, joined with their neighbours until they have `rows` rows, or are long enough."""
+    """Join adjacent batches until a joined batch has at least `rows` rows or `MAX_JOINED_BYTES` bytes, and yield the joined batches."""
     waiting: list[StoredBatch] = []
     count = length = 0
     for batch in batches:
@@ -292,7 +292,7 @@ def _check_ids(stored: StoredFile, path: str, fields: Iterable[NestedField], con
 
 
 def identity_constants(spec: PartitionSpec, partition: tuple[Any, ...]) -> dict[int, Any]:
-    """Return the physical values of the file's identity partition columns, by field id; all rows of the file have them. Spec: Column Projection."""
+    """Return the physical values that identity partition fields give to their source columns in all rows of a file, by field id. Spec: Column Projection."""
     return {
         field.source_id: value
         for field, value in zip(spec.fields, partition, strict=True)

@@ -100,10 +100,11 @@ def write_batches(target: WriteTarget, batches: Iterable[pa.RecordBatch], *, par
 
 
 def write_sorted(target: WriteTarget, table: Any, *, partition_id: int, task_id: int) -> list[DataFile]:
-    """Write an Arrow table with the target's schema in the target's sort order, as `write_batches` does.
+    """Sort an Arrow table by the target's sort order, and write it to new files as `write_batches` does.
 
-    If `sorted_rows` cannot sort by the order, the rows are written unsorted, and the files have no sort order id. If the target has a space-filling curve, the
-    rows are in its order. With `sorted_parts` the rows are divided into that number of equal parts, which are numbered from `partition_id` on.
+    If the target has a space-filling curve, rows are sorted along the curve instead. If `sorted_rows` cannot sort by the sort order, the rows are written
+    unsorted, and the files have the id of the unsorted order. If the target has `sorted_parts`, the sorted rows are cut into that number of equal parts, which
+    are written to separate files; the partition ids in file names count from `partition_id` on.
     """
     if target.curve is not None:
         in_order = in_curve_order(table, target.curve, target.schema)
@@ -135,7 +136,7 @@ def _write_rows(target: WriteTarget, table: Any, *, partition_id: int, task_id: 
 
 
 def _has_many(splitter: PartitionSplitter, table: Any) -> bool:
-    """Return True if a table has more rows than are split at once, but so few in each partition that more rows should be split."""
+    """Return True if a table has more than `SPLIT_ROWS` rows, but so few in each partition that splitting `SPLIT_ROWS` at a time would be slow."""
     return table.num_rows > SPLIT_ROWS and splitter.count(table.slice(0, SPLIT_ROWS)) * _ROWS_OF_A_PART > SPLIT_ROWS
 
 
@@ -151,7 +152,7 @@ def write_partition(
 
 @contextmanager
 def _all_or_nothing(writer: "FanoutWriter") -> Iterator["FanoutWriter"]:
-    """Run the block with a writer, and delete its files if the block fails or is interrupted."""
+    """Yield the writer to the block, and delete the writer's files if the block fails or is interrupted."""
     try:
         yield writer
     except BaseException:
@@ -201,7 +202,7 @@ def appender_factory(schema: Schema, properties: Mapping[str, str], sort_order: 
 
 
 class _PartitionFile:
-    """The buffered rows of a partition for the next row group, and the partition's open file."""
+    """A partition that is being written: its buffered rows for the next row group, and its open file."""
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = values
@@ -213,7 +214,7 @@ class _PartitionFile:
 
 
 class FanoutWriter:
-    """Writes several partitions, with an open file for each. It must not be used after `finish` or `abandon`."""
+    """A writer of rows of several partitions, with an open file for each partition. It must not be used after `finish` or `abandon`."""
 
     def __init__(self, target: WriteTarget, *, partition_id: int, task_id: int) -> None:
         """Prepare to write files of the target. A file is opened when its first row group is written."""
@@ -230,11 +231,11 @@ class FanoutWriter:
         self._finished: list[DataFile] = []
 
     def rows_to_split(self) -> int:
-        """Return the number of rows that are split by partition at once, given the number of partitions so far."""
+        """Return how many rows the caller should split by partition at a time; more if there are more partitions so far."""
         return min(MAX_ROW_GROUP_ROWS, max(SPLIT_ROWS, _ROWS_OF_A_PART * len(self._partitions)))
 
     def add(self, part: Part) -> None:
-        """Add rows of one partition, an Arrow table of the factory's `arrow_schema`."""
+        """Buffer rows of one partition, and write buffers that are full. The rows have the factory's `arrow_schema`."""
         partition = self._partitions.get(part.key)
         if partition is None:
             partition = self._partitions[part.key] = _PartitionFile(part.values)
@@ -249,11 +250,11 @@ class FanoutWriter:
             self._write_out(max(self._partitions.values(), key=lambda buffered: buffered.size))
 
     def add_whole_partitions(self, tables: Iterable[SortedParts]) -> None:
-        """Write tables that have all rows of their partitions, one partition after another; small files are written by threads."""
+        """Write tables that have all rows of the partitions in them. Partitions that are small enough for one small file are written by threads."""
         self._write_small(self._without_large(table) for table in tables)
 
     def _without_large(self, table: SortedParts) -> "_SmallFiles":
-        """Write the large partitions of a table, and return the others."""
+        """Write the large partitions of a table, and return the table with the list of its small partitions."""
         small: list[_SmallPart] = []
         for key, values, start, rows in table.parts:
             # Most tables are small themselves, so that their parts need not be measured.
@@ -266,7 +267,7 @@ class FanoutWriter:
         return table.rows, small
 
     def finish(self) -> list[DataFile]:
-        """Write the buffered rows, close every file, and return the files. Small files, which have all rows of their partition, are last."""
+        """Write the buffered rows, close every file, and return all files of this writer. Small buffers of partitions without an open file are written last."""
         small: list[_PartitionFile] = []
         for partition in self._partitions.values():
             if partition.file is None and partition.waiting and partition.size <= SMALL_FILE_BYTES:
@@ -304,7 +305,7 @@ class FanoutWriter:
             pool.shutdown(cancel_futures=True)
 
     def _steps(self, tables: Iterable["_SmallFiles"]) -> Iterator[Callable[[], list[DataFile]]]:
-        """Yield functions, each of which writes some of the files."""
+        """Yield functions that write the files. A function writes up to `SMALL_FILES_OF_A_STEP` files and returns them."""
         for rows, parts in tables:
             encoder = self.factory.small_file_encoder(rows) if parts else None
             for first in range(0, len(parts), SMALL_FILES_OF_A_STEP):
@@ -405,7 +406,7 @@ _SmallFiles = tuple[Any, Sequence[_SmallPart]]
 
 
 def _join_partitions(partitions: Iterable[_PartitionFile]) -> Iterator[_SmallFiles]:
-    """Yield the buffered rows of partitions in tables of about `SPLIT_BYTES`, and clear the buffers."""
+    """Join the buffered rows of several partitions to tables of about `SPLIT_BYTES` and yield these. The buffers are cleared."""
     waiting: list[Any] = []
     parts: list[_SmallPart] = []
     rows = size = 0

@@ -18,7 +18,7 @@ IdOf = Callable[[tuple[str, ...], Any], int | None]
 
 
 def has_ids(fields: Any) -> bool:
-    """Return True if any of these Arrow fields, or of those inside them, has an id."""
+    """Return True if any of these Arrow fields, or any field inside them, has an id."""
     return any(id_of(field) is not None or has_ids(inner_fields(field.type)) for field in fields)
 
 
@@ -41,7 +41,7 @@ def inner_fields(kind: Any) -> list[Any]:
 
 
 def has_ids_on_some(fields: Any) -> bool:
-    """Return True if, at any level of these Arrow fields, some have an id and others do not."""
+    """Return True if some of these Arrow fields, at any level, have an id and some do not."""
     return {id_of(field) is None for _, field in _walk(fields, ())} == {True, False}
 
 

@@ -34,7 +34,10 @@ FieldMetadata = Callable[[NestedField], dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAppenderFactory(ABC):
-    """The schema and writer options for a table's data files. Rows have the schema `arrow_schema`, files have the columns `fields`; sizes are in bytes."""
+    """A factory of appenders for the data files of one table in one format. It has the schemas and the writer options, which all files share.
+
+    `arrow_schema` is the Arrow schema of the rows that are passed to appenders; `fields` are the columns that the files store.
+    """
 
     extension: ClassVar[str]  # the extension of file names, without the dot
     arrow_schema: Any
@@ -53,7 +56,7 @@ class FileAppenderFactory(ABC):
 
 
 class SmallFileEncoder(ABC):
-    """Encodes small files in memory, each with a slice of the same table. Threads may share it."""
+    """An encoder of many small files, each with a slice of one table, in memory. Threads may share it."""
 
     file_format: ClassVar[FileFormat]
 
@@ -63,7 +66,7 @@ class SmallFileEncoder(ABC):
 
 
 class FileAppender(ABC):
-    """Writes one data file. If opening, writing or closing fails, the caller that opened the file deletes it."""
+    """A writer of one data file. If opening, writing or closing fails, the caller that opened the file deletes it."""
 
     _format: ClassVar[FileFormat]
     _out: Any  # the open output file
@@ -90,7 +93,7 @@ class FileAppender(ABC):
         """Return the metrics of the closed file."""
 
     def close(self, partition: tuple[Any, ...], *, sort_order_id: int | None, spec_id: int) -> DataFile:
-        """Write the end of the file, and return its manifest fields."""
+        """Write the end of the file, close it, and return the file as a `DataFile`."""
         try:
             length = self._write_end()
         except OSError as error:
@@ -130,7 +133,7 @@ def data_file_of(
     sort_order_id: int | None,
     spec_id: int,
 ) -> DataFile:
-    """Return the manifest fields of a new data file of `length` bytes."""
+    """Return a new data file of `length` bytes as a `DataFile`."""
     return DataFile(
         file_path=location,
         file_format=file_format,

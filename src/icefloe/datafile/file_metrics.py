@@ -66,9 +66,16 @@ BoundsInBytes = Callable[[Any, Any], tuple[bytes, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A primitive column. `path` has the names from the top-level column down; `stored_path` is Parquet's name, which includes repeated groups.
+    """A primitive column at any level of a schema, which can have metrics.
 
-    `steps` are the positions from the top-level column down through structs; `repeated` is true inside a list or map.
+    Attributes:
+        field: The field of the schema.
+        kind: Its type.
+        path: The names from the top-level column down to the field.
+        stored_path: Its dotted path in Parquet, which includes repeated groups.
+        steps: The positions from the top-level column down through structs.
+        repeated: Whether it is inside a list or map.
+        place: The index of its column in a Parquet row group.
     """
 
     field: NestedField
@@ -77,7 +84,6 @@ class Leaf:
     stored_path: str
     steps: tuple[int, ...]
     repeated: bool
-    # The index of its column in a Parquet row group.
     place: int
 
     @property
@@ -86,7 +92,7 @@ class Leaf:
         return self.field.field_id
 
     def column_of(self, table: Any) -> Any:
-        """Return the leaf's values in an Arrow table of the schema, with null where a struct around it is null. Not for repeated leaves."""
+        """Return the column's values in an Arrow table of the schema, with null where a struct around it is null. The column must not be `repeated`."""
         column = table.column(self.steps[0])
         return pc.struct_field(column, list(self.steps[1:])) if len(self.steps) > 1 else column
 
@@ -97,7 +103,7 @@ def leaves_of(schema: Schema) -> tuple[Leaf, ...]:
 
 
 class _Counter:
-    """A counter of the columns in a row group."""
+    """A counter that assigns indexes to the columns of a row group."""
 
     count = 0
 
@@ -134,7 +140,13 @@ def _walk(
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """The metrics of a column: with `counts` sizes and counts, with `bounds` also bounds, truncated to `width` code points or bytes (None: not truncated)."""
+    """The kinds of metrics that a column has in manifests.
+
+    Attributes:
+        counts: Whether it has sizes and counts.
+        bounds: Whether it has bounds too.
+        width: The code points or bytes to which bounds are truncated; None for whole bounds.
+    """
 
     counts: bool
     bounds: bool
@@ -158,8 +170,9 @@ def columns_with_modes(
 ) -> tuple[tuple[Leaf, MetricsMode], ...]:
     """Return every leaf of the schema, in the order of `leaves_of`, with its metrics mode.
 
-    A mode that is set for the column takes precedence; modes for unknown columns are ignored. Sorted columns have bounds otherwise. If no default mode is set,
-    only the first 100 columns (a property) have the built-in mode, so that the statistics of very wide tables stay small. JAVA: MetricsConfig.
+    The mode that a property sets for the column is used first. Without it, a column has the default mode, and a column of the sort order has bounds even if
+    that mode has none. If no property sets the default mode, only the first 100 columns (another property sets their number) have the built-in mode and all
+    others have no metrics, so that the statistics of very wide tables stay small. Modes for columns that do not exist are ignored. JAVA: MetricsConfig.
 
     Raises:
         InvalidPropertyError: A property has an invalid mode.
@@ -216,7 +229,7 @@ class FileMetrics:
 
 @dataclass(frozen=True, slots=True)
 class _FooterColumn:
-    """A column with metrics: its index in a row group, and the function that computes its bounds; None if it has no bounds."""
+    """A column that has metrics. `place` is its index in a row group; `bounds` is the function that computes its bounds, None if it has none."""
 
     field_id: int
     place: int
@@ -226,7 +239,7 @@ class _FooterColumn:
 
 
 class ParquetMetrics:
-    """Computes the metrics of a table's Parquet files, from their footers and from observations of their rows.
+    """A calculator of the metrics of a table's Parquet files, from their footers and from observations of their rows.
 
     Files with equal counts share a mapping, because a commit may have very many files.
     """
@@ -243,7 +256,7 @@ class ParquetMetrics:
         self._no_nans = {leaf.field_id: 0 for leaf in self._floats}
 
     def observe(self, table: Any, observations: "RowObservations") -> None:
-        """Add the rows of the next row group, an Arrow table of the schema."""
+        """Record in `observations` what a footer lacks about the rows of the next row group, an Arrow table of the schema."""
         for leaf in self._floats:
             nans = count_nans(leaf.column_of(table))
             observations.nan_counts[leaf.field_id] = observations.nan_counts.get(leaf.field_id, 0) + nans
@@ -260,7 +273,7 @@ class ParquetMetrics:
         )
 
     def plain_observations(self) -> "RowObservations":
-        """Return the observations for rows of a table for which `has_plain_values` is true."""
+        """Return the observations of rows without NaN and without long values, for which `has_plain_values` returned True."""
         return RowObservations(nan_counts=self._no_nans)
 
     def of(self, footer: Any, observations: "RowObservations") -> FileMetrics:
@@ -296,7 +309,7 @@ class ParquetMetrics:
         )
 
     def _by_id(self, values: Sequence[int | None]) -> dict[int, int]:
-        """Return the values that are not None, by the field ids of the columns."""
+        """Return the values by field id. `values` has one value for each column; None is left out."""
         key = tuple(values)
         shared = self._shared.get(key)
         if shared is None:
@@ -319,7 +332,7 @@ def _footer_column(leaf: Leaf, mode: MetricsMode) -> _FooterColumn:
 
 @dataclass(slots=True)
 class RowObservations:
-    """Facts that a footer lacks, observed while the rows of a file are written: NaN counts, and extremes of values that are too long for a footer."""
+    """What is observed while the rows of a file are written, because its footer lacks it: NaN counts, and extremes of values that are too long for it."""
 
     nan_counts: dict[int, int] = dataclasses.field(default_factory=dict)
     # by row group and field id
@@ -360,7 +373,7 @@ def split_offsets(footer: Any) -> tuple[int, ...]:
 
 
 def _extremes_of_file(column: _FooterColumn, statistics: Iterable[Any], observations: RowObservations) -> _Extremes | None:
-    """Return the extremes over all row groups. None if a row group has values but no extremes, because a bound must be valid for every row."""
+    """Return the minimum and maximum over all row groups; None if those of a row group are unknown, because a bound must be valid for every row."""
     extremes: list[_Extremes] = []
     for index, statistic in enumerate(statistics):
         observed = observations.extremes.get((index, column.field_id)) if observations.extremes else None
@@ -377,7 +390,7 @@ def _extremes_of_file(column: _FooterColumn, statistics: Iterable[Any], observat
 
 
 def _comparable(kind: PrimitiveType, raw: Any) -> Any:
-    """Return a footer's raw value in a form that sorts in the order of the type: decimals as unscaled integers, all others unchanged."""
+    """Return a footer's raw value as a value that sorts in the order of the type: a decimal as its unscaled integer, any other value unchanged."""
     if isinstance(kind, DecimalType) and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     return raw
@@ -393,7 +406,7 @@ def set_bounds(metrics: FileMetrics, leaf: Leaf, mode: MetricsMode, extremes: tu
 
 @lru_cache(maxsize=1024)
 def bounds_in_bytes(kind: PrimitiveType, width: int | None) -> BoundsInBytes:
-    """Return the function from a column's minimum and maximum in a footer to its bounds. See `set_bounds`."""
+    """Return a function from a column's minimum and maximum, as `set_bounds` takes them, to its serialized bounds, truncated to `width`."""
     if width is None or not isinstance(kind, StringType | BinaryType | FixedType):
         return lambda low, high: (_serialize(kind, _value_of(kind, low)), _serialize(kind, _value_of(kind, high)))
 

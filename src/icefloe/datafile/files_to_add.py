@@ -41,14 +41,14 @@ _KEPT_FOLDERS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToAdd:
-    """The manifest fields of a file to add, with its partition; `has_ids` is true if the file's columns have field ids."""
+    """A file to add, as a `DataFile` with its partition and metrics. `has_ids` is true if the file's columns have field ids."""
 
     file: DataFile
     has_ids: bool
 
 
 class FilesToAdd:
-    """Reads files of other writers that are to be added to a table. Threads may share it, and it can be pickled."""
+    """A reader that makes a `DataFile` of a file of another writer, which is to be added to a table. Threads may share it, and it can be pickled."""
 
     def __init__(self, request: FooterRequest, spec: PartitionSpec) -> None:
         """Prepare to read footers; `spec` is the partition spec of the files."""
@@ -64,11 +64,11 @@ class FilesToAdd:
         return FilesToAdd, (self._request, self._spec)
 
     def files_to_add(self, locations: Sequence[str]) -> list[FileToAdd]:
-        """Return the manifest fields of files, in order. Raises the error of `file_to_add` for the first unsuitable file."""
+        """Return the files as `FileToAdd`, in order. Raises the error of `file_to_add` for the first unsuitable file."""
         return [self.file_to_add(location) for location in locations]
 
     def file_to_add(self, location: str) -> FileToAdd:
-        """Return the manifest fields of a file. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
+        """Return a file as `FileToAdd`. Raises as `FooterReader.read`, `refuse_values_of_path_alone`, `refuse_other_layout` and `partition_of`."""
         stored = self._footers.read(location)
         refuse_values_of_path_alone(stored, self._spec, self._schema, self._name_mapping)
         refuse_other_layout(location, self._spec, self._schema)
@@ -77,12 +77,14 @@ class FilesToAdd:
 
 
 def columns_from_path(spec: PartitionSpec) -> frozenset[int]:
-    """Return the columns whose value may come from a file's path: the source columns of identity transforms."""
+    """Return the field ids of the columns whose value may come from a file's path: the source columns of identity transforms."""
     return frozenset(field.source_id for field in spec.fields if isinstance(field.transform, IdentityTransform))
 
 
 def spec_of_folders(locations: Iterable[str], specs: Sequence[PartitionSpec], current: PartitionSpec, schema: Schema) -> PartitionSpec:
-    """Return the newest spec whose identity fields are exactly the partition columns in every location's folders; otherwise the current spec.
+    """Return the spec by which files in folders `name=value` are partitioned: the newest whose fields are these columns, all by identity.
+
+    The current spec is returned if no spec has exactly these fields, if the files have different columns in their folders, or if they have none.
 
     Args:
         locations: The data files.
@@ -191,7 +193,7 @@ def _in_folder(folder: str) -> Mapping[str, str]:
 
 
 def _value(field: PartitionField, spec: PartitionSpec, stored: StoredDataFile, schema: Schema, path_values: Mapping[str, str]) -> Any:
-    """Return the partition value of a file. Raises `InvalidInputError` with the reason if it cannot be determined."""
+    """Return a file's physical value of one partition field. Raises `InvalidInputError` with the reason if it cannot be determined."""
     source = schema.find_type(field.source_id)
     if not isinstance(source, PrimitiveType):
         raise InvalidInputError(f"its source is a {source}")
@@ -228,10 +230,10 @@ def _value_without_column(
     schema: Schema,
     path_values: Mapping[str, str],
 ) -> Any:
-    """Return the partition value of a file that lacks the column, from the value that is read for its rows, whatever the folder states.
+    """Return the partition value of a file that lacks the source column. It is the transform of the value that readers use for the missing column.
 
     Raises:
-        InvalidInputError: The folder has a different value, or the value that is read depends on the row.
+        InvalidInputError: The folder in the path has a different value, or readers use different values for different rows.
     """
     constants = {
         identity.source_id: _value(identity, spec, stored, schema, path_values)
@@ -275,7 +277,7 @@ def partition_without_column(field: PartitionField, source: PrimitiveType, schem
 
 
 def _of_data(field: PartitionField, source: PrimitiveType, stored: StoredDataFile) -> Iterator[Any]:
-    """Yield the smallest and the greatest partition value of the rows: no value if they are unknown, one value if all rows have the same."""
+    """Yield the partition values that the file's statistics show: null if there are nulls, and the smallest and the greatest value; none if unknown."""
     if field.source_id in stored.lacks:
         return
     extremes = stored.extremes.get(field.source_id)
@@ -305,7 +307,7 @@ def _is_between(field: PartitionField, path_value: Any, data_values: list[Any]) 
 
 
 def _is_known_mixed(field: PartitionField, stored: StoredDataFile) -> bool:
-    """Return True if the extremes are exact values in the file, so that the file certainly has rows of several partitions."""
+    """Return True if the statistics are exact, so that a file with different extremes certainly has rows of several partitions."""
     extremes = stored.extremes.get(field.source_id)
     return extremes is not None and extremes.exact
 
@@ -351,7 +353,7 @@ def _of_folder(field: PartitionField, source: PrimitiveType, folder: str, stored
 
 
 def _is_text_of(field: PartitionField, source: PrimitiveType, value: Any, text: str | None) -> bool:
-    """Return whether a text is the text of a partition value; the text None represents null."""
+    """Return whether parsing a text gives this partition value. Both may be None, for null."""
     if text is None or value is None:
         return text is None and value is None
     with suppress(InvalidInputError):

@@ -40,10 +40,14 @@ _NANOS = {"milliseconds": 1_000_000, "microseconds": 1_000, "nanoseconds": 1}
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The statistics of a column in a file: minimum and maximum in the form of `set_bounds` (None if it has no value), and the numbers of nulls and rows.
+    """The statistics of a column in a file.
 
-    `exact` is true if the minimum and maximum are values in the file, and not only bounds. `may_be_nan` is true if there may be NaN values, which bounds
-    ignore.
+    Attributes:
+        values: The minimum and the maximum, as `set_bounds` takes them; None if the column has only nulls.
+        nulls: The number of nulls.
+        rows: The number of rows.
+        exact: Whether the minimum and maximum are values in the file; False if they may be only bounds.
+        may_be_nan: Whether there may be NaN values, which the minimum and maximum ignore.
     """
 
     values: tuple[Any, Any] | None
@@ -62,7 +66,9 @@ def is_exact(statistics: Any) -> bool:
 
 
 def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], Any] | None:
-    """Return a function from a footer's raw value to a value of the table's type; it returns None for an ambiguous value. None if the type has no bounds.
+    """Return a function that converts a footer's raw minimum or maximum to a value of the table's type.
+
+    The function returns None for an ambiguous value. There is no function, and None is returned, if the column's statistics cannot be used.
 
     Args:
         kind: The column's type in the table.
@@ -93,7 +99,7 @@ def conversion(kind: PrimitiveType, arrow: Any, column: Any) -> Callable[[Any], 
 
 
 def _unsigned_converter(width: int, most_bits: int) -> Callable[[int], int | None]:
-    """Return a function that converts an unsigned number, which footers store as a signed one; None if it has more bits than the table's type."""
+    """Return a function that converts an unsigned number, which footers store as a signed one. It returns None for a number beyond the table's type."""
 
     def convert(raw: int) -> int | None:
         value = raw & (1 << width) - 1

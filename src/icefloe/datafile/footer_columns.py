@@ -39,7 +39,7 @@ _TIMESTAMPS = (TimestampType, TimestampNanoType, *_ZONED)
 
 @dataclass(frozen=True, slots=True)
 class StoredLeaf:
-    """A leaf column of the table in a file: `leaf.place` is its index among the file's leaves, `arrow` is its Arrow type in the file."""
+    """A leaf column of the table that a file contains. `leaf.place` is its index among the file's leaves; `arrow` is its Arrow type in the file."""
 
     leaf: Leaf
     arrow: Any
@@ -68,7 +68,7 @@ def _with_instants(column: FileColumn, int96: frozenset[int]) -> Any:
 
 
 def stored_leaves(columns: Any, schema: Schema) -> list[StoredLeaf]:
-    """Return the table's leaves that a file's Arrow schema, with field ids, contains, in the table's order."""
+    """Return the leaf columns of the table that a file contains, in the table's order. `columns` is the file's Arrow schema, with field ids."""
     stored = dict(_leaves(file_columns(columns)))
     return [
         StoredLeaf(replace(leaf, place=stored[leaf.field_id].first_leaf), plain_type(stored[leaf.field_id].arrow.type))
@@ -98,7 +98,7 @@ def column_problems(
     Args:
         columns: The file's Arrow schema, with field ids.
         schema: The table's schema.
-        may_lack: Field ids of required columns that the file need not have, because their value comes from elsewhere.
+        may_lack: Field ids of required columns that the file need not have, because their value comes from its path.
         nulls_in: The number of nulls of the file's leaves, by index; None if unknown.
         floors_nanoseconds: Whether the reader returns all timestamps in nanoseconds, regardless of the file's unit.
         int96: The file's `int96_places`.

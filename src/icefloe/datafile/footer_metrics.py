@@ -18,10 +18,17 @@ from icefloe.spec.types import DoubleType, FloatType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReading:
-    """The metrics of a column to read from every footer: sizes and counts if `counts`, its `Extremes` if `extremes`; `bounds` serializes its bounds.
+    """The definition of the metrics that are read for one column from each footer of files with equal columns.
 
-    `place` is its index in a row group. `convert` is the function from `footer_bounds.conversion`, or None if neither bounds nor extremes are needed.
-    `only_nulls` is true for a column of Arrow's null type, for which footers have no statistics.
+    Attributes:
+        field_id: The column's field id.
+        place: Its index in a row group.
+        counts: Whether sizes and counts are read.
+        bounds: The function that serializes its bounds; None if no bounds are read.
+        extremes: Whether its `Extremes` are read.
+        convert: The function from `footer_bounds.conversion`; None if bounds and extremes are not needed, or cannot be read.
+        floats: Whether it is a float or double column.
+        only_nulls: Whether it has Arrow's null type, for which footers have no statistics.
     """
 
     field_id: int
@@ -35,7 +42,7 @@ class ColumnReading:
 
 
 class _NullStatistics:
-    """The missing statistics of a column chunk of Arrow's null type: all of its values are null."""
+    """A replacement for the statistics of a column chunk of Arrow's null type, which footers lack: all of its values are null."""
 
     has_null_count = True
     has_min_max = False
@@ -45,7 +52,14 @@ class _NullStatistics:
 
 
 def column_reading(stored: StoredLeaf, mode: MetricsMode, column: Any, *, extremes: bool) -> ColumnReading | None:
-    """Return the metrics to read of a column, whose `pyarrow.parquet.ColumnSchema` is `column`; None if there are no metrics to read."""
+    """Return the definition of the metrics to read for a column; None if there are no metrics to read.
+
+    Args:
+        stored: The column.
+        mode: The metrics that the table's properties require.
+        column: Its `pyarrow.parquet.ColumnSchema`.
+        extremes: Whether its `Extremes` are needed.
+    """
     leaf = stored.leaf
     bounds = bounds_in_bytes(leaf.kind, mode.width) if mode.bounds else None
     convert = None if leaf.repeated or not (extremes or bounds) else conversion(leaf.kind, stored.arrow, column)

@@ -43,7 +43,7 @@ _SHOWN_COLUMNS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class FooterRequest:
-    """The table with which files are compared. `name_mapping` has the field ids for columns of files without ids."""
+    """The table to which files are to be added, as far as reading their footers needs it. `name_mapping` has the ids for columns of files without ids."""
 
     schema: Schema
     properties: Mapping[str, str]
@@ -55,10 +55,17 @@ class FooterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredDataFile:
-    """A file and the contents of its footer: `metrics` (only for Parquet), and `extremes` of the requested columns.
+    """A file of another writer, and what its footer contains.
 
-    Extremes are by field id, not truncated, and only for columns whose statistics cover every row. `lacks` has the ids of the table's leaves that are not in
-    the file.
+    Attributes:
+        location: The location of the file.
+        file_format: Its format.
+        size: Its size in bytes.
+        records: Its number of rows.
+        has_ids: Whether its columns have field ids.
+        metrics: Its metrics; None for an ORC file.
+        extremes: The extremes of the requested columns by field id, not truncated. Columns whose statistics do not cover every row are left out.
+        lacks: The field ids of the table's leaf columns that are not in the file.
     """
 
     location: str
@@ -71,7 +78,7 @@ class StoredDataFile:
     lacks: frozenset[int] = frozenset()
 
     def data_file(self, spec_id: int, partition: tuple[Any, ...]) -> DataFile:
-        """Return the manifest fields of the file. NaNs are not counted."""
+        """Return the file as a `DataFile` of a partition, without counts of NaN."""
         metrics = self.metrics
         return DataFile(
             file_path=self.location,
@@ -90,7 +97,7 @@ class StoredDataFile:
 
 
 class FooterReader:
-    """Reads the footers of files that are to be added to a table. The columns are compared once for all files with the same columns.
+    """A reader of the footers of files that are to be added to a table. It compares columns with the table only once for all files with the same columns.
 
     Threads may share it.
     """
@@ -98,7 +105,13 @@ class FooterReader:
     def __init__(
         self, request: FooterRequest, *, extremes_of: frozenset[int] = frozenset(), from_path: frozenset[int] = frozenset()
     ) -> None:
-        """Prepare to read. `extremes_of` are the columns whose extremes are returned; `from_path` those that may have their value in a file's path."""
+        """Prepare to read.
+
+        Args:
+            request: The table.
+            extremes_of: Field ids of the columns whose extremes are returned.
+            from_path: Field ids of the columns that a file may lack because its path has their value.
+        """
         self._request = request
         self._extremes_of = extremes_of
         self._from_path = from_path
@@ -147,7 +160,7 @@ class FooterReader:
         )
 
     def _layout(self, checked: CheckedFooter, location: str) -> "_Layout":
-        """Check every column chunk. Return the comparison of the columns with the table, cached if a file with the same columns was read before."""
+        """Check every column chunk, and return the comparison of the file's columns with the table. It is cached for files with the same columns."""
         footer = checked.metadata
         arrow = (footer.metadata or {}).get(_ARROW_SCHEMA)
         stored, hybrid = footer.schema, hybrid_places(footer)
@@ -192,7 +205,7 @@ class FooterReader:
         return replace(reading, convert=known_since_1900(reading.convert, stored.leaf.kind))
 
     def _of_orc(self, source: Any, location: str, size: int) -> StoredDataFile:
-        """Return an ORC file with its row count, but without metrics, because Arrow does not return ORC statistics."""
+        """Return an ORC file with its number of rows, but without metrics, because Arrow does not return ORC statistics."""
         opened = orc.ORCFile(source)
         stored = with_types_of_spark(opened.schema)
         columns = with_ids(stored, orc_field_id)
@@ -222,7 +235,7 @@ class FooterReader:
         _refuse(column_problems(columns, self._request.schema, may_lack=self._from_path, nulls_in=nulls, int96=int96), location)
 
     def _refuse_without_ids(self, columns: Any, location: str) -> None:
-        """Refuse a file with field ids on only some of the table's columns: name mappings are for files without any id, so that the others would be null."""
+        """Refuse a file with field ids on only some of the table's columns. Its other columns would be null, as name mappings are for files without any id."""
         names = columns_without_ids(columns, self._request.name_mapping)
         if names:
             raise SchemaMismatchError(
@@ -257,11 +270,18 @@ class FooterReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """The comparison of the columns of Parquet files with a table, for files with equal columns.
+    """The comparison of the columns of Parquet files with a table. It holds for all files with equal columns.
 
-    `stored` is their Parquet schema, `arrow` the Arrow schema in their footers or None; `hybrid` are the leaves in the calendar of Spark 2; `checked` is the
-    first such footer; `columns` is their Arrow schema with field ids; `without_nulls` are places of leaves that are nullable in the files and required in the
-    table.
+    Attributes:
+        stored: The Parquet schema of the files.
+        checked: The first footer that was read of such a file.
+        arrow: The serialized Arrow schema in their footers; None if they have none.
+        hybrid: The indexes of leaves in the hybrid calendar of Spark 2.
+        columns: Their Arrow schema with field ids.
+        has_ids: Whether the files themselves have field ids.
+        without_nulls: The indexes of leaves that are nullable in the files and required in the table, so that they must not have nulls.
+        readings: The metrics to read.
+        lacks: The field ids of the table's leaf columns that are not in the files.
     """
 
     stored: Any
@@ -305,7 +325,7 @@ def _reading(location: str) -> Iterator[None]:
 
 
 def _null_counts(footer: Any, places: Iterable[int]) -> Mapping[int, int | None]:
-    """Return the number of nulls of the leaves at these indexes; None if the footer does not have it."""
+    """Return the number of nulls of each leaf at these indexes, by index; None for a leaf whose statistics lack it in a row group."""
     counts: dict[int, int | None] = dict.fromkeys(places, 0)
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)

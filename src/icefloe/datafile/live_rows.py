@@ -17,7 +17,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class LiveRows:
-    """Reads the rows that no delete file deletes, ignoring the filter with which the tasks were planned. A pickled copy starts without cached delete files.
+    """A reader of the live rows of scan tasks: those that no delete file deletes. The filters of the tasks are ignored. A pickled copy has no cached deletes.
 
     Attributes:
         target: The table to which the files belong.

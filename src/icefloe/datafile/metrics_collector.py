@@ -33,7 +33,7 @@ _WITHOUT_BOUNDS = (GeometryType, GeographyType)
 
 @dataclass(slots=True)
 class MetricsCollector:
-    """The metrics of the rows that were written to a file so far."""
+    """A collector of the metrics of one file: `update` adds rows that were written, and `metrics` returns the result."""
 
     columns: Sequence[tuple[Leaf, MetricsMode]]
     rows: int = 0
@@ -102,7 +102,7 @@ def _ordered_column(kind: PrimitiveType, column: Any) -> Any:
 
 
 def _as_bound(kind: PrimitiveType, value: Any, zero: float) -> Any:
-    """Convert a value to a bound: a zero gets the sign that covers both zeros, as Arrow does not distinguish them; a decimal becomes its unscaled value."""
+    """Convert a minimum or maximum to a bound. A float zero becomes `zero`, whose sign covers both zeros; a decimal becomes its unscaled value."""
     if isinstance(kind, FloatType | DoubleType) and value == 0:
         return zero
     return unscaled_value(value, kind.scale) if isinstance(kind, DecimalType) else value

@@ -38,7 +38,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SortedParts:
-    """A table with all rows of some partitions, one partition after another. `parts` has the key, the values, the first row and the number of rows of each."""
+    """A table with all rows of some partitions. `parts` has for each partition its key, its values, its first row in the table and its number of rows."""
 
     rows: Any
     parts: Sequence[tuple[tuple[Any, ...], tuple[Any, ...], int, int]]
@@ -46,7 +46,7 @@ class SortedParts:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of a partition field: the path to its column, and its transform."""
+    """The source of a partition field: the path to its column, the column's type, and the transform."""
 
     name: str
     steps: tuple[int, ...]
@@ -65,7 +65,7 @@ class _Codes:
 
 
 class PartitionSplitter:
-    """Splits Arrow tables of the schema by the partitions of a spec."""
+    """A splitter of Arrow tables with the schema's columns: it groups rows by the partitions of a spec."""
 
     def __init__(self, spec: PartitionSpec, schema: Schema) -> None:
         """Prepare to split. Raises `InvalidPartitionSpecError` if a source column is not primitive, or is inside a list or map."""
@@ -203,7 +203,7 @@ def _combine_codes(fields: Sequence[_Codes], rows: int) -> NDArray[Any] | None:
 
 
 def _part(fields: Sequence[_Codes], row: int, rows: Any) -> Part:
-    """Return rows as a part, with the partition of the row number `row` of the table."""
+    """Return `rows` as a `Part`, with the partition that row number `row` of the table has."""
     codes = [int(field.codes[row]) for field in fields]
     return Part(
         key=tuple(field.keys[code] for field, code in zip(fields, codes, strict=True)),

@@ -50,7 +50,7 @@ _NANOS_PER_MICRO = 1000
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A field of a file: its id (None if it has no id), and its Parquet leaf columns, from `first_leaf` to before `end_leaf`."""
+    """A field of a file at any level, with its field id (None if it has none). Its Parquet leaf columns are those from `first_leaf` to before `end_leaf`."""
 
     field_id: int | None
     arrow: Any
@@ -79,7 +79,7 @@ def _column(arrow: Any, first_leaf: int) -> FileColumn:
 
 
 def wanted_leaves(root: FileColumn, fields: Iterable[NestedField]) -> set[int]:
-    """Return the Parquet leaf columns that must be read for these fields."""
+    """Return the indexes of the Parquet leaf columns that must be read for these fields. Fields that the file lacks need no leaf."""
     leaves: set[int] = set()
     by_id = root.by_id
     for field in fields:
@@ -104,7 +104,7 @@ def _leaves_inside(column: FileColumn, kind: IcebergType) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Projector:
-    """Converts a file's batches to the projected fields. `constants` has the physical values of identity partition columns, by field id.
+    """A converter of a file's batches to the projected fields. `constants` has the physical values of identity partition columns, by field id.
 
     With `floors_nanoseconds`, timestamps in nanoseconds are rounded down if the table's column has microseconds; without it, a fraction of a microsecond is an
     error.
@@ -242,7 +242,7 @@ class Projector:
 
 
 def _without_hidden_values(array: Any, values: Any) -> Any:
-    """Return an array of lists or maps whose child array has only values of its rows; `values` is the part of the child array that it uses.
+    """Return the same lists or maps with a child array that has no values of other rows. `values` are the values of the rows of `array`.
 
     A slice shares the child array of the complete array. A value of other rows may not fit the target, and converting all values for each of many slices would
     take quadratic time.

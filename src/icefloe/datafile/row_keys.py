@@ -20,10 +20,11 @@ Positions = NDArray[np.int64]
 
 
 class RowKeys:
-    """An index of the keys of a source's rows.
+    """An index of source rows by their keys, in which `rows_of` looks up the rows of a table.
 
-    A key is looked up column by column. The values of each column are numbered, and each combination with the number of the columns before gets a new number,
-    so that numbers fit in 64 bits. Memory: the distinct values of each column, and 8 bytes for each row.
+    The key columns are looked up one after the other. The distinct values of a column have numbers, and so have the distinct pairs of the number of the
+    columns before it and the number of its value. So a key of any length is a number of 64 bits. The index needs memory for the distinct values of each
+    column, and 8 bytes for each row.
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
@@ -55,12 +56,12 @@ class RowKeys:
 
     @property
     def values(self) -> Sequence[Any]:
-        """Return the distinct values of each key column, from rows whose key has no null."""
+        """The distinct values of each key column as Arrow arrays, without rows whose key has a null."""
         return tuple(self._values)
 
     @property
     def count(self) -> int:
-        """Return the number of distinct keys."""
+        """The number of distinct keys without nulls."""
         return len(self._row_of)
 
     def repeated_rows(self) -> Positions:

@@ -17,7 +17,7 @@ Mask = NDArray[np.bool_]
 
 
 def differing(left: Any, right: Any) -> Mask:
-    """Return an Arrow boolean for each row of two arrays of the same type and length: True if the values differ.
+    """Return a mask of the rows in which two Arrow arrays of the same type and length have different values.
 
     Lists are compared element by element, maps key by key in any order of their entries, structs field by field, variants by their bytes.
     """
@@ -37,7 +37,7 @@ def differing(left: Any, right: Any) -> Mask:
 
 
 def _values_differ(left: Any, right: Any) -> Mask:
-    """Return for each row whether the values differ; neither array has nulls."""
+    """Return a mask of the rows with different values. Neither array has nulls."""
     kind = left.type
     if pa.types.is_struct(kind):
         parts = (differing(pc.struct_field(left, [place]), pc.struct_field(right, [place])) for place in range(kind.num_fields))
@@ -54,7 +54,7 @@ def _values_differ(left: Any, right: Any) -> Mask:
 
 
 def _maps_differ(left: Any, right: Any) -> Mask:
-    """Return for each row whether the maps differ. Spark does not keep the order of entries, so that unequal maps are compared again with sorted entries."""
+    """Return a mask of the rows with different maps. Maps that seem different are compared again with sorted entries, because Spark may reorder entries."""
     differ = _lists_differ(left, right, ("keys", "items"))
     rows = np.flatnonzero(differ & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
     if not len(rows):
@@ -65,7 +65,7 @@ def _maps_differ(left: Any, right: Any) -> Mask:
 
 
 def _sorted_entries(maps: Any) -> Any:
-    """Return maps, which have no nulls, with their entries sorted by key; unchanged if keys have no order."""
+    """Return maps with their entries sorted by key; unchanged if the key type has no order. None of the maps is null."""
     keys, items = _inside(maps, "keys"), _inside(maps, "items")
     lengths = np.diff(offsets_of(maps))
     plain = _plain(keys)
@@ -79,7 +79,7 @@ def _sorted_entries(maps: Any) -> Any:
 
 
 def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:
-    """Return for each row whether the lists differ; for maps, whether a part (`keys` or `items`) differs."""
+    """Return a mask of the rows with different lists; for maps, of the rows whose keys or items, as named in `parts`, differ."""
     lengths = numpy_of(_lengths(left))
     differ: Mask = lengths != numpy_of(_lengths(right))
     same_length = np.flatnonzero(~differ & (lengths > 0))

@@ -46,7 +46,7 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowTest:
-    """A test of rows that needs only a few columns, so that the others are read only where a row passes.
+    """A test of rows that needs only a few columns. A reader runs it first, and reads the other columns only for batches with a row that passes.
 
     Attributes:
         fields: The columns that are tested.
@@ -66,7 +66,7 @@ def decode_dictionaries(batch: StoredBatch) -> StoredBatch:
 
 
 def filter_batch(batch: pa.RecordBatch, keep: Any) -> pa.RecordBatch:
-    """Return the rows that a mask keeps, with dictionary-encoded columns decoded.
+    """Return the rows for which the mask `keep` is True, with dictionary-encoded columns decoded.
 
     Numbers without nulls are taken by position, which takes half the time of Arrow's filter.
     """
@@ -94,14 +94,14 @@ def without_columns(rows: int) -> pa.RecordBatch:
 
 
 def batches_without_columns(first_row: int, rows: int) -> Iterator[StoredBatch]:
-    """Yield rows without columns, in batches: the number of rows is an unchecked claim of the file, and a reader that adds columns needs memory for them."""
+    """Yield rows without columns, in several batches, because a file may claim any number of rows, and a reader that adds columns needs memory for a batch."""
     for start in range(0, rows, BATCH_ROWS):
         yield StoredBatch(first_row + start, without_columns(min(BATCH_ROWS, rows - start)))
 
 
 @contextmanager
 def reading(path: str, file_format: str = "Parquet") -> Iterator[None]:
-    """Translate Arrow's errors in the block to Icefloe's, with the file's path: storage errors by their kind, any other error to `DataFileFormatError`."""
+    """Raise Arrow's errors in the block as Icefloe's errors with the file's path: a storage error by its kind, any other error as `DataFileFormatError`."""
     try:
         yield
     except IcefloeError:

@@ -57,7 +57,7 @@ _READERS: Mapping[FileFormat, Callable[[Any, FileScanTask, NameMapping | None], 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCounts:
-    """The size of a file in bytes, and its number of rows, from the file itself."""
+    """The actual size in bytes and number of rows of a file, for comparison with its manifest entry."""
 
     file_size: int
     rows: int
@@ -100,7 +100,7 @@ def opened_stored_file(
 
 
 def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
-    """Return the actual size and number of rows of a data file or delete file, ignoring its manifest entry. Not for deletion vectors.
+    """Return the actual size and number of rows of a data file or delete file, ignoring its manifest entry. The file must not be a deletion vector.
 
     Raises:
         NoSuchFileError: The file does not exist.
@@ -136,7 +136,7 @@ def _check_counts(file: DataFile, counts: StoredCounts) -> None:
 
 
 def restore_step(file: DataFile) -> str:
-    """Return the next step for a missing or damaged file."""
+    """Return the `next_step` text of the error about a missing or damaged file."""
     return RESTORE if file.content is FileContent.DATA else RESTORE_DELETES
 
 

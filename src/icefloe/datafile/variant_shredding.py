@@ -76,7 +76,7 @@ def _binary(array: Any) -> Any:
 
 
 def _construct_values(names: Sequence[variant_bytes.VariantNames], group: Any, present: Sequence[bool]) -> _Values:
-    """Return the values of a group of `value` and `typed_value`; rows that are not `present` are ignored."""
+    """Return the encoded variant of each row of a group of `value` and `typed_value` columns; rows that are not `present` are ignored."""
     stored, typed = _member(group, _VALUE), _member(group, _TYPED)
     values: _Values = [None] * len(group) if stored is None else _binary(stored).to_pylist()
     if typed is None:
@@ -144,7 +144,7 @@ def _primitives(typed: Any, has_typed: Sequence[bool]) -> _Values:
 
 
 def _encoder(typed: Any) -> tuple[Callable[[Any], bytes], Any]:
-    """Return the function that encodes an element, and the array of elements that it uses."""
+    """Return a function that encodes one value of a typed array, and the array converted to the type whose Python values the function takes."""
     kind, types = typed.type, pa.types
     if types.is_boolean(kind):
         return variant_bytes.bool_value, typed

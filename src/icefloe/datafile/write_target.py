@@ -15,7 +15,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class WriteTarget:
-    """The table to which rows are written: its schema, spec, properties and storage. It can be pickled if its `io` can.
+    """All that a task needs to write files of a table: its schema, spec, properties and storage. It can be pickled if its `io` can.
 
     `data_location` is the folder of partition folders and data files, without a slash at its end. `operation_uuid` is part of every file name, so that two
     operations never choose the same name. The caller generates it, because this package does not generate random numbers.
@@ -30,7 +30,7 @@ class WriteTarget:
     sort_order_id: int | None = 0
     # The order in which an engine sorts rows before they are written here; the writer itself does not sort.
     sort_order: SortOrder = UNSORTED_SORT_ORDER
-    # The space-filling curve in whose order rows are, instead of a sort order.
+    # The space-filling curve along which rows are sorted, instead of by `sort_order`.
     curve: CurveOrder | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     # The number of equal parts into which sorted rows are divided, each for one or more files; None if only the size of files decides.

@@ -41,7 +41,7 @@ _ENCODED_ROWS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroAppenderFactory(FileAppenderFactory):
-    """The schemas and options of one table's Avro files. fastavro encodes records by `encoder_schema`."""
+    """A factory of appenders for one table's Avro files, with their schemas and options. fastavro encodes records by `encoder_schema`."""
 
     extension = "avro"
     schema_text: str
@@ -75,7 +75,7 @@ def avro_appender_factory(
 
 
 class AvroAppender(FileAppender):
-    """Writes an Avro file, block by block. Its metrics have no split offsets, because readers can split Avro files at any block."""
+    """A writer of one Avro file, block by block. Its metrics have no split offsets, because readers can split Avro files at any block."""
 
     _format = FileFormat.AVRO
 

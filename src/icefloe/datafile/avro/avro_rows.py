@@ -36,7 +36,7 @@ _BATCH_ROWS = 16_384
 
 
 class AvroRows:
-    """An open Avro file. The whole file is read, because the position of a block is known only after the block before."""
+    """An open Avro file, with the interface `StoredFile`. The whole file is read, because the position of a block is known only after the block before."""
 
     floors_nanoseconds = False
 

@@ -85,7 +85,7 @@ def _maps(kind: MapType, array: Any) -> list[Any]:
 
 
 def _cut_lists(array: Any, values: list[Any]) -> list[Any]:
-    """Divide the values of lists or maps into one list for each row, by the offsets."""
+    """Divide the values of all lists or maps of an array into one Python list for each row; None for a null row."""
     offsets = array.offsets.to_pylist()
     valid = array.is_valid().to_pylist()
     return [values[offsets[row] : offsets[row + 1]] if valid[row] else None for row in range(len(array))]
@@ -111,14 +111,19 @@ _Build = Callable[[Sequence[Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class AvroColumn:
-    """A field of an Avro schema: its Arrow field, with the field id if the schema has one, and the function from Avro values to an Arrow array."""
+    """The conversion of one field of an Avro schema to Arrow.
+
+    Attributes:
+        arrow: The Arrow field, with the field id if the Avro schema has one.
+        build: A function from a sequence of Avro values to an Arrow array.
+    """
 
     arrow: Any
     build: _Build
 
 
 def avro_columns(record: AvroType) -> list[AvroColumn]:
-    """Return the columns of a resolved record schema.
+    """Return the conversion of each field of a record schema, in order. References to named types in the schema are resolved already.
 
     Raises:
         ValueError: A field is a union that is not of null and one other type; Iceberg tables have no such fields.

@@ -1,4 +1,4 @@
-"""Writing of delete files: deletion vectors, position delete files and equality delete files, each with its manifest fields.
+"""Writing of delete files: deletion vectors, position delete files and equality delete files, which are returned as `DataFile` objects.
 
 The commit checks which kinds of delete files a table may have; `matching_positions.py` finds the positions of rows to delete.
 Spec: Position Delete Files; Equality Delete Files; Deletion Vectors; Delete File Stats; Puffin file format, Common properties.
@@ -45,7 +45,7 @@ _METRICS = "write.metadata.metrics."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsToDelete:
-    """The rows of a data file to delete, by position, and the delete files that already apply to the data file."""
+    """The positions of the rows to delete in a data file, and the delete files that already apply to the data file."""
 
     file: DataFile
     positions: NDArray[np.int64]
@@ -54,7 +54,7 @@ class RowsToDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDeletes:
-    """The new delete files, and the older delete files that they include, which are removed in the same commit."""
+    """The result of writing deletes: the new delete files, and the older delete files whose deletes they include. One commit adds and removes them."""
 
     added: tuple[DataFile, ...]
     superseded: tuple[DataFile, ...] = ()
@@ -254,7 +254,7 @@ def rewrite_positions(
 
 
 def _one_group(rows: Iterator[RowsToDelete]) -> Iterator[Iterable[RowsToDelete]]:
-    """Yield all rows as one group; nothing if there are none."""
+    """Yield all items as one group; yield nothing if there are no items."""
     for first in rows:
         yield chain([first], rows)
 
@@ -292,7 +292,7 @@ def _file_scoped_deletes(rows: RowsToDelete) -> tuple[DataFile, ...]:
 
 
 def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
-    """Add the positions in older delete files that apply only to this data file."""
+    """Return the rows together with the positions in older delete files that apply only to their data file."""
     task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_file_scoped_deletes(rows))
     older = deletes.positions_of(task)
     return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))
@@ -383,7 +383,7 @@ def _target(target: WriteTarget, schema: Schema, spec: PartitionSpec, suffix: st
 
 
 def _delete_properties(target: WriteTarget) -> dict[str, str]:
-    """Return the table's properties, in which the properties of delete files replace those of data files."""
+    """Return the table's properties, with the values of the properties of delete files under the names of the properties of data files."""
     properties = {name: text for name, text in target.properties.items() if not name.startswith(_METRICS)}
     for name, delete_property in table_properties.DELETE_FILE_PROPERTIES.items():
         if delete_property.read(target.properties) is not None:

@@ -47,7 +47,7 @@ _LOCAL = "file:"
 
 
 def plain_location(location: str) -> str:
-    """Return the location in a normal form: `file:/x` and `file:///x` become `/x`; all other locations are unchanged."""
+    """Return the same location in one spelling, for comparisons: `file:/x` and `file:///x` become `/x`; all other locations are unchanged."""
     if not location.startswith(_LOCAL):
         return location
     rest = location[len(_LOCAL) :]
@@ -105,9 +105,9 @@ def read_delete_columns(
 
 
 def read_position_deletes(io: FileIO, file: DataFile, location: str | None = None) -> Mapping[str, DeletionVector]:
-    """Return the deleted positions by data file, for every data file, or only for the one at `location`. Data files have their `plain_location`.
+    """Return the deleted positions of each data file, by the `plain_location` of the data file.
 
-    With `location`, row groups whose bounds exclude this path are skipped.
+    If `location` is not None, only the positions of the data file at `location` are returned, and row groups whose bounds exclude its path are skipped.
 
     Raises:
         DataFileFormatError: The file is damaged or lacks a column; a path is null or not UTF-8; or a position is null or negative.
@@ -137,7 +137,7 @@ def add_position_deletes(io: FileIO, file: DataFile, deleted: Mapping[str, BitMa
 
 
 def _position_batches(io: FileIO, file: DataFile, location: str | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a position delete file, for every data file, or only for the one at `location`."""
+    """Yield the rows of a position delete file; if `location` is not None, only the rows for the data file at `location`."""
     row_filter = None if location is None else bind(In(DELETE_FILE_PATH.name, spellings(location)), POSITION_DELETE_SCHEMA)
     for batch in read_delete_columns(io, file, POSITION_DELETE_SCHEMA.fields, row_filter=row_filter, name_mapping=POSITION_DELETE_NAMES):
         rows = batch if row_filter is None else batch.filter(arrow_mask(row_filter, batch))
@@ -153,7 +153,7 @@ def _vector(positions: NDArray[Any], file: DataFile) -> DeletionVector:
 
 
 def _collect(rows: pa.RecordBatch, file: DataFile, positions: dict[str, list[Any]]) -> None:
-    """Add the positions in a batch to those of their data files."""
+    """Append the positions in a batch to the lists of their data files in `positions`."""
     path_column, position_column = rows.columns
     if path_column.null_count or position_column.null_count:
         raise _invalid_file(file, "a path or a position is null")

@@ -180,7 +180,10 @@ class DeleteLoader:
 
 
 def _join_schemas(ids: Iterable[int], schemas: Sequence[Schema]) -> Schema | None:
-    """Return a schema of the top-level columns with these ids, each from the newest schema that has it, because no single schema has all of them."""
+    """Return a schema of the top-level columns that contain these fields, each from the newest schema that has it; None if a field is in no schema.
+
+    It is needed if no single schema has all of the fields.
+    """
     columns: dict[int, NestedField] = {}
     for field_id in ids:
         newest = next((schema for schema in schemas if field_id in schema), None)

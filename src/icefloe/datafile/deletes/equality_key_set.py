@@ -21,10 +21,11 @@ Mask = NDArray[np.bool_]
 
 
 class EqualityKeySet:
-    """The keys of deleted rows.
+    """The set of the keys of deleted rows, in which `deleted_rows` looks up the rows of data files.
 
-    A key is looked up column by column. The values of each column are numbered, and each combination with the number of the columns before gets a new number,
-    so that numbers fit in 64 bits. Rows whose value in a column is not in any deleted key are skipped in the next columns.
+    The key columns are looked up one after the other. The distinct values of a column have numbers, and so have the distinct pairs of the number of the
+    columns before it and the number of its value. So a key of any length is a number of 64 bits. A row whose value in a column is in no deleted key is not
+    looked up in the next columns.
     """
 
     def __init__(self, fields: tuple[NestedField, ...], keys: Sequence[pa.RecordBatch]) -> None:
@@ -60,7 +61,7 @@ class EqualityKeySet:
         return int(sum(values.nbytes for values in self._values) + sum(combinations.nbytes for combinations in self._combinations))
 
     def deleted_rows(self, rows: Any) -> Mask:
-        """Return an Arrow boolean for each row of a batch: whether the set contains its key. The batch has the Arrow types of the key columns."""
+        """Return a mask of the rows of a batch whose key is in the set. The batch has the key columns with the Arrow types of `fields`."""
         deleted = np.zeros(rows.num_rows, np.bool_)
         if not self.rows:
             return deleted

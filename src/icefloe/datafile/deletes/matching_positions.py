@@ -23,7 +23,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class MatchingPositions:
-    """A function that searches data files for rows. It can be pickled.
+    """A function that finds the live rows of a data file that match a filter. It can be pickled, so that Spark's tasks can run it.
 
     Attributes:
         io: The storage.

@@ -44,9 +44,9 @@ class DeletesToMerge:
     Attributes:
         tasks: The data files, with the deletes that apply to them.
         as_vectors: Whether to write deletion vectors, as in format version 3 and later.
-        file_scoped: For position delete files, whether each new file has the deletes of a single data file.
-        positions_only: Whether only position deletes are rewritten. All delete files of the tasks are replaced; if no vectors are written, the tasks may have
-            only some of a data file's position deletes, and all data files are in one partition.
+        file_scoped: Whether each new position delete file has the deletes of a single data file. Without effect on deletion vectors.
+        positions_only: Whether position deletes are rewritten, instead of converting equality deletes. The new files replace all delete files of the tasks.
+            Without `as_vectors`, all data files must be in one partition, and the tasks need not have every position delete file of a data file.
     """
 
     tasks: tuple[FileScanTask, ...]
@@ -59,7 +59,7 @@ class DeletesToMerge:
 
 
 def merge_deletes(reader: LiveRows, work: DeletesToMerge, task: WritingTask) -> WrittenDeletes:
-    """Write the rows that equality deletes delete as deletion vectors or position delete files.
+    """Convert the equality deletes of data files to position deletes, or with `positions_only` rewrite their position deletes to fewer files.
 
     Args:
         reader: The reader, with the table, the location of new files, and the loader of delete files.

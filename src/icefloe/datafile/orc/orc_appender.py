@@ -70,7 +70,7 @@ _ASSUMED_COMPRESSION = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcAppenderFactory(FileAppenderFactory):
-    """The schemas and options of one table's ORC files. Rows are converted to `file_schema`."""
+    """A factory of appenders for one table's ORC files, with their schemas and options. Rows are converted to `file_schema`."""
 
     extension = "orc"
     file_schema: Any
@@ -139,7 +139,7 @@ def _bloom_columns(schema: Schema, fields: tuple[NestedField, ...], names: str) 
 
 
 class OrcAppender(FileAppender):
-    """Writes an ORC file, stripe by stripe."""
+    """A writer of one ORC file, stripe by stripe."""
 
     _format = FileFormat.ORC
 

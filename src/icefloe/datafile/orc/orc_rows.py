@@ -26,7 +26,7 @@ from icefloe.spec.types import NestedField
 
 
 class OrcRows:
-    """An open ORC file."""
+    """An open ORC file, with the interface `StoredFile`: it reads the stripes of one scan task."""
 
     # Arrow reads every ORC timestamp in nanoseconds. For microsecond columns they are whole microseconds; finer values of other writers are truncated.
     floors_nanoseconds = True
@@ -83,7 +83,7 @@ class OrcRows:
             first_row += stripe.rows
 
     def _check_limit(self, stripe: Stripe, limit: str, count: int, what: str) -> None:
-        """Raise `DataFileFormatError` if a stripe claims too much: Arrow reads a stripe at once, and a few bytes may encode all of its values."""
+        """Raise `DataFileFormatError` if a stripe claims a `count` above the limit named `limit`, for which Arrow would allocate memory."""
         allowed = getattr(limits(), limit)
         if count > allowed:
             raise DataFileFormatError(
@@ -93,7 +93,7 @@ class OrcRows:
             )
 
     def _names(self, fields: tuple[NestedField, ...]) -> list[str] | None:
-        """Return the top-level columns to read; None for all columns if a name contains a dot, which Arrow could interpret as a path."""
+        """Return the names of the top-level columns to read; None to read all, if Arrow could misread names (with dots, or repeated) or none is needed."""
         field_ids = {field.field_id for field in fields}
         names = [field.name for field in self.schema if id_of(field) in field_ids]
         all_names = [field.name for field in self.schema]

@@ -27,11 +27,14 @@ _MOST_FOOTER_BYTES = 64 * 1024 * 1024
 
 
 def time_zone_of(file: Any, source: Any) -> str:
-    """Return the time zone in which a file's timestamps were written: `UTC` for all of its names, `unknown` if the file does not have it.
+    """Return the time zone in which a file's timestamps were written.
 
     Args:
         file: A `pyarrow.orc.ORCFile`.
         source: Its open input.
+
+    Returns:
+        `UTC`, if all stripes have a name of UTC; otherwise a different zone of a stripe, or `unknown` for a stripe that does not state its zone.
 
     Raises:
         ValueError: The file is damaged.

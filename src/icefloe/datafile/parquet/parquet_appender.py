@@ -87,7 +87,7 @@ class BloomFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetAppenderFactory(FileAppenderFactory):
-    """The schemas and options of one table's Parquet files. Rows are converted to `file_schema`."""
+    """A factory of appenders for one table's Parquet files, with their schemas and options. Rows are converted to `file_schema`."""
 
     extension = "parquet"
     file_schema: Any
@@ -291,7 +291,7 @@ def _attributes(field: NestedField) -> dict[str, str]:
 
 
 class ParquetAppender(FileAppender):
-    """Writes a Parquet file, row group by row group."""
+    """A writer of one Parquet file, row group by row group."""
 
     _format = FileFormat.PARQUET
 
@@ -323,7 +323,7 @@ class ParquetAppender(FileAppender):
 
 
 class SmallParquetFiles(SmallFileEncoder):
-    """Parquet files with one row group each, encoded in memory: Arrow writes a file in many small parts, each of which would call Python.
+    """An encoder of small Parquet files, of one row group each, in memory. Arrow writes a file in many small writes, which would each call Python.
 
     Common work is done once for the whole table: rows are converted to the types of the file, and searched for the facts that footers lack.
     """

@@ -58,7 +58,7 @@ _FOOTER = ThriftStruct(
 
 
 def _footer(schema_element: ThriftStruct, chunk: ThriftStruct) -> ThriftStruct:
-    """Return the definition of a footer, with the given definitions of its most frequent structs."""
+    """Return the definition of a footer that uses these definitions of schema elements and column chunks, its most frequent structs."""
     return replace(_FOOTER, lists={**_FOOTER.lists, 2: schema_element, 4: replace(_ROW_GROUP, lists={**_ROW_GROUP.lists, 1: chunk})})
 
 
@@ -144,7 +144,7 @@ class CheckedFooter:
     """A footer whose column chunks are checked against the schema before their metadata is returned. Threads must not share it."""
 
     def __init__(self, footer: bytes, metadata: Any, path: str) -> None:
-        """Keep the footer's Thrift, and the `pyarrow.parquet.FileMetaData` that Arrow made of it."""
+        """Create a footer from its Thrift bytes, and from the `pyarrow.parquet.FileMetaData` into which Arrow parsed them."""
         self.metadata = metadata
         self._footer = footer
         self._path = path
@@ -184,7 +184,7 @@ class CheckedFooter:
 
     @cached_property
     def _definition(self) -> ThriftStruct:
-        """The definition for footers with an equal schema, with patterns of this footer's checked chunks, so that similar chunks can be skipped."""
+        """The definition for parsing other footers of the same schema. It has patterns of this footer's valid chunks, with which similar chunks are skipped."""
         fields, _ = parse_struct(self._footer, 0, _FOOTER_OF_ALL_STARTS)
         elements = (pattern_of(self._footer, start, _SCHEMA_ELEMENT) for start in fields[_SCHEMA])
         starts = fields[_ROW_GROUPS][0][_COLUMNS] if fields[_ROW_GROUPS] else ()
@@ -207,7 +207,7 @@ class CheckedFooter:
         column.check(chunk[_METADATA], row_group)
 
     def _row_groups(self, definition: ThriftStruct) -> tuple[list[Any], ...]:
-        """Return the column chunks of each row group, or their start positions. Raises `ValueError` if a row group does not have one chunk for each column."""
+        """Return for each row group its column chunks, or the start positions of lazy chunks. Raises `ValueError` if a chunk is missing or too many."""
         fields, _ = parse_struct(self._footer, 0, definition)
         columns = len(self.metadata.schema)
         row_groups = tuple(row_group[_COLUMNS] for row_group in fields[_ROW_GROUPS])
@@ -228,7 +228,7 @@ def _unsound_footer() -> Iterator[None]:
 
 
 class _Leaf:
-    """A leaf column of the schema, with which its chunks are compared."""
+    """A leaf column of the schema. `check` compares a column chunk with it."""
 
     def __init__(self, column: Any) -> None:
         self.path = column.path

@@ -91,7 +91,7 @@ class ParquetRows:
                 yield from batches_without_columns(first_row, first_rows[run[-1] + 1] - first_row)
 
     def _pays(self, row_group: int, tested: Sequence[int], leaves: Sequence[int]) -> bool:
-        """Return True if testing pays: a row group has several batches, and the tested columns are a small part of the columns to read."""
+        """Return True if reading the tested columns first saves time: the row group has several batches, and these columns are few of the bytes to read."""
         if not tested or self._footer.metadata.row_group(row_group).num_rows <= BATCH_ROWS:
             return False
         with reading(self._path):
@@ -99,7 +99,7 @@ class ParquetRows:
         return bool(_TIMES_TESTED * sum(sizes[leaf] for leaf in tested) <= sum(sizes[leaf] for leaf in leaves))
 
     def _chunk_range(self, row_group: int, leaf: int) -> tuple[int, int]:
-        """Return the byte range of a column chunk."""
+        """Return the byte range of a column chunk: its first byte and the byte after its last."""
         with reading(self._path):
             chunk = self._footer.column(row_group, leaf)
         start = chunk.data_page_offset
@@ -117,7 +117,7 @@ class ParquetRows:
             return row_groups_that_may_match(self._footer, row_groups, row_filter, self._root, self._hybrid)
 
     def _with_dictionaries(self, row_groups: list[int], names: list[str]) -> Any:
-        """Open the file again so that dictionary-encoded texts stay encoded: deleted rows can be removed before their texts are copied."""
+        """Return the file opened so that dictionary-encoded texts stay encoded in batches. Deleted rows are removed then before texts are copied."""
         leaves = {self._file.schema.column(leaf).path: leaf for leaf in range(len(self._file.schema))}
         texts = [name for name in names if self._file.schema.column(leaves[name]).logical_type.type == "STRING" and "." not in name]
         with reading(self._path):
@@ -159,7 +159,7 @@ class ParquetRows:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """If Arrow raises an error for rows because the footer contradicts itself or a column is encrypted, raise the error about this instead."""
+        """If Arrow fails in the block, check the footer, and raise its error instead if it contradicts itself or a column is encrypted."""
         try:
             yield
         except (pa.ArrowException, OSError) as error:
@@ -170,7 +170,7 @@ class ParquetRows:
 
 
 def _is_all_dictionary(chunk: Any) -> bool:
-    """Return True if a chunk of texts is entirely dictionary-encoded. Plain texts would have at least four bytes, a length, for each."""
+    """Return True if a chunk of texts is entirely dictionary-encoded: it is too small for plain texts, of which each has a length of four bytes."""
     return bool(chunk.has_dictionary_page and chunk.total_uncompressed_size < _PLAIN_LENGTH_BYTES * chunk.num_values)
 
 
@@ -179,7 +179,7 @@ def _rows_of(batch: StoredBatch) -> range:
 
 
 def _overlapping(batches: Iterator[StoredBatch], ranges: Sequence[range]) -> Iterator[StoredBatch]:
-    """Yield the batches that contain rows of some ascending ranges. Nothing is read after the last range."""
+    """Yield the batches that contain a row of one of these ascending ranges. Nothing is read after the last range."""
     waiting = deque(ranges)
     while waiting and (batch := next(batches, None)) is not None:
         rows = _rows_of(batch)

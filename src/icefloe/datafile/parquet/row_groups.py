@@ -109,7 +109,7 @@ def _is_comparable(column: FileColumn, kind: PrimitiveType) -> bool:
 
 
 def _mask(predicate: BoundPredicate, kind: PrimitiveType, chunks: Sequence[Any], rows: Sequence[int]) -> Mask:
-    """Return for each column chunk, given with its number of rows, whether a row may match the predicate."""
+    """Return a mask of the column chunks in which a row may match the predicate. `rows` has the number of rows of each chunk."""
     # Older writers compared decimals in byte arrays as text.
     is_ordered = not isinstance(kind, DecimalType) or all(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks)
     statistics = [chunk.statistics if is_ordered else None for chunk in chunks]
@@ -127,7 +127,7 @@ def _mask(predicate: BoundPredicate, kind: PrimitiveType, chunks: Sequence[Any],
 
 
 def _bounds(kind: PrimitiveType, statistic: Any) -> tuple[Any, Any]:
-    """Return the lower and upper bound as physical values; None if the statistic has no comparable bounds."""
+    """Return the lower and upper bound as physical values; both are None if the statistic has no comparable bounds."""
     if statistic is None or not statistic.has_min_max:
         return None, None
     low, high = statistic.min_raw, statistic.max_raw

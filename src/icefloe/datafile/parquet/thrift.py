@@ -205,7 +205,7 @@ def _add_elements(pieces: list[bytes], data: bytes, position: int, element: "int
 
 
 def _skip_defined(data: bytes, position: int, definition: ThriftStruct) -> int:
-    """Return the position after a struct that is not parsed, except for the element types of its lists.
+    """Return the position after a struct. It is skipped without being parsed, but the types of elements in its lists are checked.
 
     Wide files have thousands of column chunks, of about 35 fields each, so numbers and short texts are skipped here without a call.
     """
