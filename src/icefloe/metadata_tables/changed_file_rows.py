@@ -28,9 +28,13 @@ FilePair = tuple[FileScanTask, FileScanTask | None]
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A live data file of a snapshot: row number `row` of the plan's part `part`.
+    """A live data file of a snapshot, compared with the same file in another snapshot to find changed rows.
 
-    `deletes` are the paths of its delete files, each with the offset of its deletion vector or None. `added_by` is the id of the snapshot that added it.
+    Attributes:
+        part: The planned files that contain it.
+        row: Its row number in `part`.
+        deletes: The path of each delete file that applies to it, with the offset of the deletion vector in that file, or None.
+        added_by: The id of the snapshot that added it.
     """
 
     part: PlannedFiles
@@ -44,7 +48,7 @@ class LiveFile:
 
 
 def live_files(plan: ScanPlan) -> Iterator[tuple[str, LiveFile]]:
-    """Yield the files of a plan, each after its path."""
+    """Yield pairs of the path of a planned data file and the file as a `LiveFile`."""
     for part in plan.parts:
         paths, added_by = part.entries["file_path"].to_pylist(), part.entries["snapshot_id"].to_pylist()
         names = [(file.file_path, file.content_offset) for file in part.delete_files]

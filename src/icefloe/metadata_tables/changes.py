@@ -147,7 +147,7 @@ def _with_change_columns(rows: Any, change: str, ordinal: int, snapshot: Snapsho
 
 
 class _Reader:
-    """A reader of the changes of one snapshot after the other. It caches the files of the last snapshot, which is usually the parent of the next."""
+    """A reader of the rows that a snapshot changed. It caches the files of the last snapshot that it read, which is usually the parent of the next one."""
 
     def __init__(self, table: TableReader, projection: Schema, row_filter: BooleanExpression) -> None:
         self._table = table
@@ -157,7 +157,7 @@ class _Reader:
         self._cached: tuple[int | None, dict[str, LiveFile]] = (None, {})
 
     def changes_of(self, snapshot: Snapshot) -> tuple[Any, Any]:
-        """Return the rows that a snapshot removed, and the rows that it added."""
+        """Return two Arrow tables: the rows that a snapshot removed, and the rows that it added. Raises the errors of `_before` and of reading files."""
         before = self._before(snapshot)
         after = self._files(snapshot.snapshot_id)
         if before is None:
@@ -173,7 +173,11 @@ class _Reader:
         return self._rows(removed), self._rows(added)
 
     def _before(self, snapshot: Snapshot) -> dict[str, LiveFile] | None:
-        """Return the live files of the snapshot's parent; None if the parent is expired, which is allowed only if no row was removed."""
+        """Return the live files of the snapshot's parent by path; None if the parent is expired.
+
+        Raises:
+            InvalidInputError: The parent is expired, and the snapshot removed rows or has no summary, so that the removed rows cannot be read.
+        """
         parent = snapshot.parent_snapshot_id
         if parent is None:
             return {}
@@ -196,7 +200,7 @@ class _Reader:
         return dict(live_files(scan.planned_here().plan()))
 
     def _rows(self, tasks: Sequence[FilePair]) -> Any:
-        """Return, for each pair, the live rows of the first task that are not live in the second."""
+        """Return one Arrow table with the rows of all pairs: the live rows of the first task of a pair that are not live in its second task."""
         target = schema_to_arrow(self._projection)
         rows = [table for table in in_threads(lambda pair: self._file_rows.rows(*pair), tasks) if len(table)]
         return pa.concat_tables(rows) if rows else target.empty_table()

@@ -92,7 +92,7 @@ def _in_type(array: Any, target: pa.DataType) -> Any:
 
 
 def _delete_files(request: Request) -> Any:
-    """Return the live position delete files and deletion vectors, one row each."""
+    """Return an Arrow table with one row for each live position delete file and deletion vector: the columns of `files` that describe a delete file."""
     whole = files_schema(request.metadata)
     schema = Schema(*(field for field in whole.fields if field.name in _FILE_COLUMNS))
     selection = FileRowSelection(
@@ -104,7 +104,7 @@ def _delete_files(request: Request) -> Any:
 
 
 def _puffin_files(described: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the distinct Puffin files of the deletion vectors, since one file can contain many vectors."""
+    """Return the paths of the Puffin files, each once, although a file can contain many deletion vectors."""
     return list(dict.fromkeys(row["file_path"] for row in described if row["file_format"] == FileFormat.PUFFIN))
 
 
@@ -127,7 +127,7 @@ def _positions(request: Request, row: Mapping[str, Any], footers: Mapping[str, M
 
 
 def _vector_positions(request: Request, file: DataFile, footer: Mapping[int, VectorLocation]) -> Any:
-    """Return the deleted positions of a deletion vector, which does not store rows."""
+    """Return the deleted positions of a deletion vector as a table. The deleted rows are null, because a vector does not store them."""
     path = file.referenced_data_file or ""
     vector = read_deletion_vector(request.table.io, file, path, footer)
     if vector.cardinality > limits().deleted_positions:

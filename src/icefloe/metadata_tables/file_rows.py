@@ -31,7 +31,7 @@ from icefloe.spec.types import NestedField, StructType, children
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRowSelection:
-    """Which rows and columns of a metadata table are made from manifests. It can be pickled.
+    """The rows and columns of a metadata table that are made from manifests. It can be pickled for other processes.
 
     Attributes:
         schema: The columns of the metadata table to return.
@@ -70,14 +70,14 @@ def rows_of_manifest(content: bytes, manifest: ManifestFile, partition_type: Str
 
 
 def selected_entries(content: bytes, manifest: ManifestFile, partition_type: StructType, selection: FileRowSelection) -> Any:
-    """Return the manifest entries that become rows, in the form of `read_columns`, with only the needed maps. Raises the errors of `rows_of_manifest`."""
+    """Return the manifest entries that become rows, as an Arrow table as from `read_columns`, with only the needed maps. Raises as `rows_of_manifest`."""
     maps = _maps_of(selection.schema) | _maps_of(selection.filtered)
     columns = read_columns(content, manifest, partition_type, whole=True, only=maps)
     return _filter(columns.entries, selection)
 
 
 def rows_of_entries(entries: Any, spec_id: int, selection: FileRowSelection) -> Any:
-    """Return the rows for the result of `selected_entries`, or for several results with the same partition spec.
+    """Convert manifest entries to rows of the metadata table. `entries` is the result of `selected_entries`, or several concatenated results of one spec.
 
     Building the columns takes some milliseconds regardless of the number of entries, so callers combine the entries of small manifests.
     """

@@ -31,7 +31,7 @@ _MAX_ROWS_OF_A_CALL = 2**15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestRows:
-    """The rows of some manifests, in the order of the manifests. They are read on demand. It can be pickled, so that other processes can read parts."""
+    """The rows of some manifests, in the order of the manifests; `arrow` reads them. It can be split and pickled, so that other processes can read."""
 
     manifests: tuple[ManifestFile, ...]
     selection: FileRowSelection
@@ -57,7 +57,7 @@ class ManifestRows:
         )
 
     def parts(self, most_bytes: int) -> list["ManifestRows"]:
-        """Split the rows into parts. The manifests of a part have at most `most_bytes` bytes in total; a larger manifest is a part of its own."""
+        """Split the manifests into groups, and return one object for each. A group has at most `most_bytes` bytes, or a single larger manifest."""
         groups: list[list[ManifestFile]] = []
         size = 0
         for manifest in self.manifests:
@@ -129,7 +129,7 @@ def _rows(request: Request, snapshots: Iterable[Snapshot], contents: Sequence[Fi
 
 
 def _rows_in_groups(manifests: Sequence[ManifestFile], entries: Iterable[Any], selection: FileRowSelection) -> Iterator[Any]:
-    """Yield tables of rows, each for the entries of successive manifests with the same partition spec."""
+    """Yield Arrow tables of rows. Each table is made in one call from the entries of successive manifests that have the same partition spec."""
     waiting: list[Any] = []
     count, spec_id = 0, 0
     for manifest, table in zip(manifests, entries, strict=True):

@@ -82,7 +82,7 @@ def _summaries(request: Request, manifests: Sequence[ManifestFile]) -> list[Any]
 
 
 class _SummaryTexts:
-    """A cached conversion of partition summaries, with bounds as the text of partition folders. Manifests of one spec often have equal summaries."""
+    """A converter of partition summaries to Python values, with bounds as text. It caches results, because manifests of one spec often have equal summaries."""
 
     def __init__(self, request: Request) -> None:
         self._request = request

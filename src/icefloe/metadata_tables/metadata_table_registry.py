@@ -39,9 +39,9 @@ class _Kind:
     """The definition of a metadata table.
 
     Attributes:
-        schema: Returns its schema for a table.
-        rows: Returns its rows, as Arrow or as `ManifestRows`.
-        of_one_snapshot: Whether its rows are those of one snapshot, not of the whole table.
+        schema: Returns the metadata table's schema, given the metadata of a table.
+        rows: Returns the rows for a request, as a `pyarrow.Table` or as `ManifestRows`.
+        of_one_snapshot: Whether the rows describe one snapshot; False if they describe the whole table.
         takes_filter: Whether `rows` uses the row filter of the request.
     """
 
@@ -76,7 +76,7 @@ METADATA_TABLES: tuple[str, ...] = tuple(_KINDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class MetadataTable:
-    """One metadata table of a loaded table. `schema` has the columns of Java's table; each call of `to_arrow` and `to_pandas` reads the rows again."""
+    """One metadata table of a loaded table. `schema` has the columns of Java's metadata table. Each call of `to_arrow` or `to_pandas` reads the rows again."""
 
     name: str
     schema: Schema
@@ -130,7 +130,10 @@ class MetadataTable:
     def rows(
         self, *, columns: Sequence[str] | None = None, row_filter: BooleanExpression | None = None, snapshot_id: int | None = None
     ) -> Any:
-        """Return the rows with at least one column: for tables of files and entries as `ManifestRows`, which are read later; for others as a `pyarrow.Table`.
+        """Return the rows without reading manifests yet if possible.
+
+        The rows of tables of files and entries are `ManifestRows`, whose method `arrow` reads the manifests; all other rows are a `pyarrow.Table`. If no column
+        is requested, the rows have one column, so that they can be counted.
 
         Args:
             columns: As `to_arrow`.

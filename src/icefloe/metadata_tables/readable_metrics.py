@@ -42,7 +42,7 @@ def readable_metrics_field(schema: Schema, first_id: int) -> NestedField:
 
     Args:
         schema: The table's schema.
-        first_id: The first field id of the column and its members; the others follow it.
+        first_id: The first of the consecutive field ids that the column and its members get.
     """
     ids = count(first_id)
     columns = [_column_field(ids, name, column) for name, column in sorted(_columns(schema).items())]
@@ -63,7 +63,13 @@ def _column_field(ids: Iterator[int], name: str, column: NestedField) -> NestedF
 
 
 def readable_metrics(entries: Any, schema: Schema, target: NestedField) -> Any:
-    """Return the values of the column for entries read with all maps by `manifest_reader.read_columns`; `target` is the result of `readable_metrics_field`."""
+    """Return the values of the column `readable_metrics` as an Arrow array of structs, one for each entry.
+
+    Args:
+        entries: Manifest entries, from `manifest_reader.read_columns` with all maps.
+        schema: The table's schema.
+        target: The result of `readable_metrics_field`.
+    """
     values = _values_by_column(entries)
     columns = _columns(schema)
     rows = len(entries)
@@ -104,9 +110,10 @@ def _corner(data: bytes | None) -> str | None:
 
 
 def _values_by_column(entries: Any) -> _Values:
-    """Return a function that returns the values of a map for one column: one value for each entry, null if its map lacks the column; None if all lack it.
+    """Return a function from the name of a map, such as `lower_bounds`, and a field id to the column's values.
 
-    Each map's keys are sorted once, so that a table of many columns costs only as much as its entries.
+    The values are an Arrow array with one value for each entry, null if the entry's map lacks the field id; None if all maps lack it. The keys of each map are
+    sorted once, so that the time does not grow with the number of columns times the number of entries.
     """
     sorted_maps: dict[str, _SortedMap] = {name: _SortedMap(array_of_chunks(entries[name])) for name in METRICS_MAPS}
     return lambda name, field_id: sorted_maps[name].values_of(field_id)

@@ -19,11 +19,11 @@ MICROS_PER_MS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One read of a metadata table.
+    """The parameters of one read of a metadata table.
 
     `schema` has only the requested columns, `whole_schema` all columns of the metadata table. `row_filter` is bound to `whole_schema`; rows that do not match
-    may be left out, but need not be. `snapshot` is the snapshot to read; it is None if the table has no snapshots, or if the metadata table is of all
-    snapshots.
+    may be left out, but need not be. `snapshot` is the snapshot to read; it is None if the table has no snapshots, or if the metadata table describes the
+    whole table.
     """
 
     table: TableReader

@@ -21,7 +21,7 @@ Numbers = NDArray[np.int64]
 
 
 def without_carry_overs(rows: Any, columns: Sequence[str]) -> Any:
-    """Return the changes of one snapshot without pairs of a removed and an added row that are equal in `columns`. Rows without a partner remain."""
+    """Return the changes of one snapshot without rows that were only copied: each removed row cancels one added row that is equal in `columns`."""
     numbers, removed = _row_numbers(rows, columns), _is_removed(rows)
     counts = np.minimum(_counts(numbers, removed), _counts(numbers, ~removed))
     kept = np.ones(len(rows), np.bool_)
@@ -31,7 +31,7 @@ def without_carry_overs(rows: Any, columns: Sequence[str]) -> Any:
 
 
 def with_updates(rows: Any, identifier_columns: Sequence[str], table_name: str, snapshot_id: int) -> Any:
-    """Return the changes of one snapshot. A removed and an added row with equal identifier columns become UPDATE_BEFORE and UPDATE_AFTER.
+    """Return the changes of one snapshot, with UPDATE_BEFORE and UPDATE_AFTER for a removed and an added row that have equal identifier columns.
 
     Args:
         rows: The changes, an Arrow table with the column `_change_type`.

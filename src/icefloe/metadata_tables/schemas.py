@@ -169,7 +169,7 @@ def changes_schema(metadata: TableMetadata) -> Schema:
 
 
 def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
-    """Return the metadata columns that `changes` has only on request, such as `_file`, without those whose name the table uses for a column of its own."""
+    """Return the metadata columns that `changes` has only on request, such as `_file`. A metadata column is left out if the table has a column of its name."""
     own = metadata.schema().names
     columns = (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)))
     return [column for column in columns if column.name not in own]

@@ -10,7 +10,7 @@ from icefloe.spec.metadata.table_history import MetadataLogEntry, ancestors, sna
 
 
 def history_rows(request: Request) -> Any:
-    """Return the rows of `history`: each time at which a snapshot became current, oldest first. After a rollback some of them are not current ancestors."""
+    """Return the rows of `history`: one for each time at which a snapshot became current, oldest first. Rolled-back snapshots are not current ancestors."""
     metadata = request.metadata
     log = list(metadata.snapshot_log)
     current = {snapshot.snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)}

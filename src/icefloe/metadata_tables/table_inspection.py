@@ -127,6 +127,9 @@ class TableInspection:
 
         Args:
             **options: the keyword arguments of `icefloe.inspect.validate`, such as `current_only=True` or `data=True`.
+
+        Returns:
+            The violations, as `icefloe.inspect.validate` returns them.
         """
         return validate_loaded(self.tbl, **options)
 
@@ -134,7 +137,7 @@ class TableInspection:
         return metadata_table(self.tbl, name).to_arrow(snapshot_id=snapshot_id)
 
     def _of_filter(self, rows: Any, expression: BooleanExpression, snapshot_id: int | None, case_sensitive: bool) -> Any:
-        """Return those rows of `partitions` whose partition has a file that a scan with the filter would read."""
+        """Return the rows of `partitions` whose partition has a data file that a scan with the filter would read."""
         scan = self.tbl.scan(expression, case_sensitive=case_sensitive, snapshot_id=snapshot_id)
         planned = {task.file.file_path for task in scan.plan_files()}
         files = self._rows("files", snapshot_id)

@@ -51,7 +51,7 @@ class Decision:
             it is the number of data files that the delete file applies to.
         bytes: Length of the file; for a deletion vector, the length of the vector only.
         records: Rows of the file; for a manifest, the number of live rows according to the manifest list, 0 if unknown.
-        partition: The partition in folder form, such as `origin=JFK`.
+        partition: The partition as text, such as `origin=JFK`; empty for a manifest.
     """
 
     level: str
@@ -92,7 +92,7 @@ class DecisionSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionList:
-    """A source of decisions that are objects already."""
+    """A source of decisions that are stored as `Decision` objects, such as the few decisions about manifests."""
 
     level: str
     entries: Sequence[Decision]
@@ -109,14 +109,14 @@ class DecisionList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecidedFiles:
-    """Columns of files that were tested together, and functions that explain the outcome for any of them.
+    """The decisions about files that were tested together, stored as columns; `decisions` creates the objects for chosen rows.
 
     Attributes:
         level: The level, see `Decision`.
         files: A `pyarrow.Table` of the files: path, length, record count, and the columns that `explained` and `partitions` use.
         kept: A mask of the files that the scan reads.
-        explained: Returns a reason and an explanation for each of some rows of `files`.
-        partitions: Returns the partitions of some rows of `files` in folder form.
+        explained: Called with a table of chosen rows of `files` and their row numbers; returns a reason and an explanation for each of these rows.
+        partitions: Called with a table of chosen rows of `files`; returns their partitions as texts such as `origin=JFK`.
     """
 
     level: str
@@ -156,7 +156,7 @@ class DecidedFiles:
 
 
 def explained_columns(entries: Any, partition_type: StructType, statistics: Iterable[Statistic]) -> Any:
-    """Return only those columns of entries that decisions show, and the columns of the given statistics, with which decisions are explained."""
+    """Return the entries with only the columns that decisions show, and with the columns of these statistics, which explanations quote."""
     names = ["file_path", "file_size_in_bytes", "content_size_in_bytes", "record_count"]
     names += [partition_column(field.field_id) for field in partition_type.fields]
     names += sorted(statistic_column(*statistic) for statistic in statistics)
@@ -164,18 +164,18 @@ def explained_columns(entries: Any, partition_type: StructType, statistics: Iter
 
 
 class PlacedFiles(NamedTuple):
-    """Decided files, and for each file the position of its manifest among the data manifests, or the delete manifests, that were read."""
+    """Decided files, and the manifest of each file: its position in the list of the data manifests, or of the delete manifests, that the scan reads."""
 
     files: DecidedFiles
     places: NDArray[np.int64]
 
 
 class Decisions(Sequence[Decision]):
-    """The decisions of some sources in a chosen order. Slices and the decisions of one level are sequences of this class too.
+    """A sequence of the decisions of several sources, in a chosen order. Slices of it, and its decisions of one level, have this class too.
 
     Args:
         sources: The sources; each has the decisions of one level.
-        numbers: The positions of the decisions in the concatenation of all sources, in the chosen order.
+        numbers: The decisions of this sequence, in its order, as positions in the concatenation of all sources.
     """
 
     __slots__ = ("_numbers", "_sources", "_starts")
@@ -187,12 +187,12 @@ class Decisions(Sequence[Decision]):
 
     @classmethod
     def in_order(cls, sources: Sequence[tuple[DecisionSource, NDArray[np.int64]]]) -> "Decisions":
-        """Return the decisions of sources, sorted by key. Each source is passed with one key for each of its decisions; the sort is stable."""
+        """Return the decisions of all sources, sorted stably by key. A source is passed together with an array that has the key of each of its decisions."""
         keys = [keys for _, keys in sources]
         return cls([source for source, _ in sources], np.argsort(np.concatenate(keys), kind="stable") if keys else np.empty(0, np.int64))
 
     def of_level(self, level: str, *, kept: bool) -> "Decisions":
-        """Return the decisions of one level about what the scan reads (`kept`) or skips, in the same order, without creating `Decision` objects."""
+        """Return the decisions of one level about files that the scan reads (`kept`) or skips, in the same order. No `Decision` object is created."""
         masks = [(source.kept == kept) & (source.level == level) for source in self._sources]
         return Decisions(self._sources, self._numbers[np.concatenate(masks)[self._numbers]]) if masks else self
 
@@ -228,7 +228,7 @@ class Decisions(Sequence[Decision]):
         return f"<{len(self):,} decisions>"
 
     def _decisions_at(self, numbers: NDArray[np.int64]) -> list[Decision]:
-        """Return the decisions at these positions of the concatenated sources. Each source is called once."""
+        """Return the decisions at these positions of the concatenated sources, with one call of each source."""
         of_source = np.searchsorted(self._starts, numbers, side="right") - 1
         by_place: dict[int, Decision] = {}
         for source in np.unique(of_source).tolist():

@@ -107,7 +107,7 @@ class DeleteFilesOfSpec:
     """Live delete files that were written with one partition spec.
 
     Attributes:
-        entries: A `pyarrow.Table` with the columns of `ManifestColumns` for deletes, the slots of `PATH_BOUNDS`, and the statistics slots of the columns
+        entries: A `pyarrow.Table` with the columns of `ManifestColumns` for deletes, the columns of `PATH_BOUNDS`, and the statistics columns of the columns
             that equality deletes compare.
         spec: The partition spec.
         partition_type: The type of the spec's partition tuples.
@@ -135,10 +135,10 @@ class Matches:
 
 
 class DeleteFileIndex:
-    """An immutable index of delete files, numbered in the order of `parts`; several threads may use it at once.
+    """An immutable index that finds the delete files of data files. It numbers the delete files in the order of `parts`. Threads may share it.
 
     Args:
-        parts: The delete files, one item for each partition spec.
+        parts: The delete files, grouped by partition spec: one item for each spec.
         kinds: Types of the columns that equality deletes compare, by field id. The bounds of a column without a type here are not used.
 
     Raises:
@@ -193,7 +193,7 @@ class DeleteFileIndex:
         """Find the delete files that apply to data files of one partition spec.
 
         Args:
-            entries: A table of `ManifestColumns` with one row for each data file. Its statistics slots of the `compared_columns` are used, as far as present.
+            entries: A table of `ManifestColumns` with one row for each data file. Its statistics columns for the `compared_columns` are used if it has them.
             spec_id: The partition spec of the data files.
 
         Returns:
@@ -245,7 +245,11 @@ class _SpecIndex:
         self.equality = runs(is_equality & ~is_global, self._partitions.numbers)
 
     def pairs(self, entries: Any, numbers: Indices, equality: "_Lazy") -> list[tuple[Indices, Indices]]:
-        """Return pairs of a data file and a delete file that applies to it."""
+        """Return the pairs of a data file and a delete file that applies to it.
+
+        Returns:
+            A list of pairs of equally long arrays: positions of data files in `entries`, and ids of delete files.
+        """
         partitions = self._partitions.find(entries)
         pairs = [self.equality.pairs(partitions, numbers, later=True, test=equality)]
         plain = partitions
@@ -273,7 +277,7 @@ class _SpecIndex:
 
 
 class _Lazy:
-    """A test of pairs that is built when it is first called, since there are often no pairs to test."""
+    """A test of pairs of files that is built when it is first called, since there are often no pairs to test."""
 
     def __init__(self, build: Callable[[], PairTest]) -> None:
         self._build = build
@@ -286,7 +290,7 @@ class _Lazy:
 
 
 class _Runs:
-    """Delete files sorted by key, then by sequence number. So the delete files of a key that are not older than a data file are the last of that key."""
+    """Delete files sorted by key and then by sequence number, so that the delete files of a key that apply to a data file are the last ones of that key."""
 
     def __init__(self, ids: Indices, keys: Indices, numbers: Indices) -> None:
         self._numbers, ranks = np.unique(numbers, return_inverse=True)
@@ -327,7 +331,7 @@ class _Runs:
 
 
 def _ranges_of_files(counts: Indices) -> Iterator[tuple[int, int]]:
-    """Split the data files into ranges whose numbers of delete files add up to at most `MAX_PAIRS`; a data file with more is a range of its own."""
+    """Yield ranges of data files, as start and stop, that have at most `MAX_PAIRS` delete files in total. A data file with more is a range of its own."""
     totals = np.cumsum(counts)
     if not len(counts) or not totals[-1]:
         return
@@ -351,7 +355,7 @@ def _compress_pairs(pairs: Sequence[tuple[Indices, Indices]], count: int) -> Mat
 
 
 def _equality_columns(parts: Sequence[DeleteFilesOfSpec]) -> tuple[Indices, Indices]:
-    """Return pairs as two arrays: numbers of delete files, and field ids of columns that they compare."""
+    """Return each pair of an equality delete file and a column that it compares, as two arrays: numbers of delete files, and field ids."""
     lists = pa.concat_arrays([array_of_chunks(part.entries["equality_ids"]) for part in parts])
     parents = numpy_of(pc.list_parent_indices(lists)).astype(np.int64)
     return parents, numpy_of(pc.list_flatten(lists)).astype(np.int64)

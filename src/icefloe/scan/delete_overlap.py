@@ -24,7 +24,7 @@ _LEAST, _LARGEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """The bounds of one column in some files, as numbers that have the same order as the values.
+    """The bounds of one column in several files, as numbers that have the same order as the values.
 
     Attributes:
         lowest: A number for the lower bound of each file.

@@ -49,8 +49,8 @@ def file_objects(
         rows: A `ManifestColumns` table of one partition spec.
         spec_id: The partition spec.
         partitions: The partition tuple of each row.
-        statistics: Field ids whose column statistics the objects get; `rows` must have their slot columns.
-        known: Values by name of the `DataFile` field, one for each row; they replace the values in `rows`.
+        statistics: Field ids whose column statistics the objects get; `rows` must have the statistics columns of these.
+        known: Values that replace those in `rows`, by name of the `DataFile` field, with one value for each row.
 
     Raises:
         ManifestFormatError: A row has a content or file format that the specification does not define.
@@ -120,7 +120,7 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
 
 
 def _values_of_codes(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
-    """Return the value for the name or code in each row; a `Same` if all rows have the same. Raises `ManifestFormatError` for an unknown one."""
+    """Return the value in `kinds` for the name or code in each row; a `Same` if all rows have the same. Raises `ManifestFormatError` for an unknown one."""
     distinct = pc.unique(codes).to_pylist()
     if unknown := [code for code in distinct if code not in kinds]:
         raise ManifestFormatError(
@@ -131,7 +131,7 @@ def _values_of_codes(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
 
 
 def _tuples(lists: Any) -> Values:
-    """Return a column of lists as tuples. Equal tuples are the same object."""
+    """Return a column of lists as a sequence of tuples. Equal tuples are the same object."""
     if lists.null_count == len(lists):
         return Same(None)
     offsets = offsets_of(lists)
@@ -148,7 +148,7 @@ def _tuples(lists: Any) -> Values:
 
 
 def _maps(rows: Any, statistic: str, field_ids: Sequence[int]) -> list[dict[int, Any] | None]:
-    """Return the map of a statistic, from field id to value, for each file, built from the slot columns; None for a file without any value."""
+    """Return for each file the map of a statistic, from field id to value, built from its statistics columns; None for a file without a value."""
     maps: list[dict[int, Any]] = [{} for _ in range(rows.num_rows)]
     for field_id in field_ids:
         for values, value in zip(maps, rows[statistic_column(statistic, field_id)].to_pylist(), strict=True):

@@ -12,7 +12,7 @@ from icefloe.spec.manifest.data_file import DataFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileScanTask:
-    """The rows of one data file that a scan reads.
+    """One data file, or a byte range of it, that a scan reads, with all that a reader needs to return the matching live rows.
 
     Attributes:
         file: The data file.

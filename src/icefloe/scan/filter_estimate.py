@@ -78,7 +78,7 @@ def kept_shares(columns: ManifestColumns, bound: BooleanExpression, distinct: Ma
 
 
 class _Estimator:
-    """An evaluation of filters: the share of rows that a filter keeps, one number for each file."""
+    """An evaluator of filters. `share` estimates the share of rows that a filter keeps, as one number for each file."""
 
     def __init__(self, columns: ManifestColumns, distinct: Mapping[int, int]) -> None:
         self._columns, self._distinct = columns, distinct
@@ -138,7 +138,7 @@ class _Estimator:
         return np.clip(least, 0.0, 1.0)
 
     def _of_counts(self, operation: PredicateOperator, nulls: Shares, nans: Shares) -> Shares:
-        """Return the greatest shares that are possible with these shares of nulls and NaNs; 1 if they are unknown."""
+        """Return the greatest share of rows that can pass an operation, given only the shares of nulls and NaNs; 1 if these are unknown."""
         if operation is PredicateOperator.IS_NULL:
             shares = nulls
         elif operation is PredicateOperator.IS_NAN:
@@ -156,7 +156,7 @@ class _Estimator:
 
 
 class _Values:
-    """The bounds of a column in each file as floats, NaN if unknown; values are assumed to be spread evenly between them."""
+    """Estimates for the non-null values of one column in each file, which are assumed to be spread evenly between the bounds."""
 
     def __init__(self, columns: ManifestColumns, field_id: int, kind: PrimitiveType, distinct: int | None) -> None:
         self._scale = 10**kind.scale if isinstance(kind, DecimalType) else 1
@@ -209,7 +209,13 @@ class _Values:
 
 
 def _of_literals(test: BoundPredicate, equal: Shares, not_null: Shares) -> Shares:
-    """Return the shares of an EQ, IN, NOT_EQ or NOT_IN predicate. `equal` is the share of rows that equal one of its literals, NaN if unknown."""
+    """Return the shares of an EQ, IN, NOT_EQ or NOT_IN predicate; all rows without null if the share is unknown.
+
+    Args:
+        test: The predicate.
+        equal: The share of rows whose value equals one of the literals; NaN if unknown.
+        not_null: The share of rows whose value is not null.
+    """
     shares = not_null - equal if test.operation in _NEGATED else equal
     return np.where(np.isnan(shares), not_null, shares)
 

@@ -44,7 +44,7 @@ class LiveDeletes:
     """The live delete files that may apply to data files of a scan.
 
     Attributes:
-        parts: The delete files, one item for each partition spec.
+        parts: The delete files, grouped by partition spec: one item for each spec.
         index: The index of all of them.
         skipped: The decisions about the delete files that were left out; empty unless the scan explains.
         total: Number of live delete files in the manifests, including those that were left out.
@@ -56,7 +56,7 @@ class LiveDeletes:
     total: int
 
     def files(self, positions: NDArray[np.int64]) -> tuple[DataFile, ...]:
-        """Return the delete files with these numbers of the index as objects. The numbers must be ascending."""
+        """Return the delete files that have these numbers in `index`, as objects. The numbers must be ascending."""
         files: list[DataFile] = []
         for part, rows in self._rows(positions):
             entries = part.entries.take(rows).drop_columns([_PLACE])
@@ -72,7 +72,7 @@ class LiveDeletes:
 
 
 def _path_bounds(entries: Any) -> Mapping[str, Values]:
-    """Return the path bounds of delete files whose bounds are equal, so that they refer to one data file only; None for the others."""
+    """Return `lower_bounds` and `upper_bounds` of each delete file: its path bounds if only these show that it has a single data file, else None."""
     bounds: Values = [None if path is None else {_PATH: path} for path in path_of_bounds(entries).to_pylist()]
     return {"lower_bounds": bounds, "upper_bounds": bounds}
 
@@ -194,7 +194,7 @@ def _decide(
 
 
 def _left_out(context: ScanContext, bound: BooleanExpression, files: Any, _rows: NDArray[np.int64]) -> list[tuple[Reason, str]]:
-    """Explain why equality deletes cannot delete a row that matches the filter. `bound` is the filter's predicates on the compared columns."""
+    """Return for each file of equality deletes why it cannot delete a row that matches the filter. `bound` has only the predicates on the compared columns."""
     return explain(ManifestColumns(files), bound, UNPARTITIONED_SPEC, context.schema)
 
 

@@ -56,7 +56,7 @@ class PlannedBatch:
 
 
 class _ReadFiles(NamedTuple):
-    """The live entries of one group of manifests, and counts of the files that the reader has pruned already."""
+    """The live entries of manifests that were read in one call, without the files that the reader has pruned, and counts of the pruned files."""
 
     live: LiveEntries
     skipped_by_partition: FileCounts = NO_FILES
@@ -65,9 +65,9 @@ class _ReadFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestReader:
-    """A callable that reads manifests of one partition spec; with `prunes`, it leaves out files that cannot match the filter.
+    """A function that reads the live entries of manifests. If `prunes` is True, it leaves out the files that cannot match the filter.
 
-    It can be pickled to read in another process if `read` can be pickled.
+    If `read` can be pickled, this object can be pickled, so that another process can read.
     """
 
     context: ScanContext
@@ -102,8 +102,8 @@ class _Pending:
     """Entries of one partition spec that were read and not tested yet.
 
     Attributes:
-        tables: The entries of each group.
-        places: For each entry of a group, the position of its manifest.
+        tables: The entries, one table for each call of the reader.
+        places: For each table an array with the position of the manifest of each entry.
         files: The number of entries.
         skipped_by_partition: Counts of files that the reader pruned by partition.
         skipped_by_metrics: Counts of files that the reader pruned by column statistics.
@@ -117,7 +117,7 @@ class _Pending:
 
 
 class ManifestGroup:
-    """The data manifests of a scan, read in parallel; their files are tested in batches. Parallel reads share no mutable state.
+    """A planner of the files in the data manifests of a scan. It reads the manifests in parallel, and tests their files in batches.
 
     Args:
         context: The scan.
@@ -185,12 +185,12 @@ class ManifestGroup:
         return required_statistics(context.bound, context.specs[spec_id], context.schema, strict=strict)
 
     def _explaining_statistics(self, spec_id: int) -> set[Statistic]:
-        """Return the decoded statistics of the filter's columns. The test used all of them, even for predicates that partition values decide."""
+        """Return all decoded statistics of the filter's columns, which explanations quote."""
         tested = filter_field_ids(self._context.bound)
         return {statistic for statistic in self._statistics_of_spec[spec_id] if statistic[1] in tested}
 
     def _kept_statistics(self, spec_id: int) -> set[Statistic]:
-        """Return the statistics that the planned files have as columns."""
+        """Return the statistics that stay in the planned files as columns, because the scan was requested to include them."""
         if self._context.include_statistics:
             return set(every_statistic(self._context.primitive_ids))
         return self._tested_statistics(spec_id) if self._context.include_tested else set()
@@ -292,7 +292,7 @@ def _groups(manifests: Sequence[ManifestFile], least: int, most_bytes: int) -> l
 
 
 def _of_long_chunks(entries: Any) -> Any:
-    """Combine the chunks of the entries if they are short. Long chunks stay as they are, because copying all columns takes longer than testing the files."""
+    """Return the entries with their chunks combined if these are short. Long chunks are not combined: the copy would take longer than testing the files."""
     chunks = max(column.num_chunks for column in entries.columns)
     return entries if entries.num_rows >= chunks * SLICE_ROWS else entries.combine_chunks()
 

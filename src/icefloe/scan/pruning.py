@@ -116,7 +116,7 @@ def manifest_mask(manifests: Sequence[ManifestFile], bound: BooleanExpression, s
 def explain_manifests(
     manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
 ) -> list[str]:
-    """Return for each manifest the partition bound that excludes it, such as `partition time_hour_month: upper 2013-03 < 2013-06`; empty if none does."""
+    """Return for each manifest a text with the partition bound that excludes it, such as `partition day: upper 2013-03 < 2013-06`; empty if none does."""
     explanations = [""] * len(manifests)
     for test in manifest_evaluators(manifests, bound, specs, schema):
         for index, position in enumerate(test.positions):
@@ -128,7 +128,7 @@ def explain_manifests(
 def manifest_evaluators(
     manifests: Sequence[ManifestFile], bound: BooleanExpression, specs: Mapping[int, PartitionSpec], schema: Schema
 ) -> list["ManifestEvaluator"]:
-    """Group manifests by partition spec; return the evaluator of each group."""
+    """Group manifests by partition spec, and return one evaluator for each spec. Raises `ManifestFormatError` for a spec that is not among `specs`."""
     positions: dict[int, list[int]] = {}
     for position, manifest in enumerate(manifests):
         positions.setdefault(manifest.partition_spec_id, []).append(position)
@@ -149,7 +149,14 @@ def manifest_evaluators(
 
 @dataclass(frozen=True)
 class ManifestEvaluator:
-    """The test of the manifests of one partition spec, with the filter projected to the spec's partition fields. `positions` are their places in the list."""
+    """The test of the manifests of one partition spec by their partition summaries.
+
+    Attributes:
+        positions: The positions of the manifests in the manifest list.
+        spec: The partition spec.
+        projected: The filter, projected to the partition fields.
+        summaries: For each manifest one summary for each field of the spec.
+    """
 
     positions: np.ndarray[tuple[int], np.dtype[np.int64]]
     spec: PartitionSpec
@@ -159,7 +166,7 @@ class ManifestEvaluator:
 
     @cached_property
     def mask(self) -> Mask:
-        """Manifests of this group that may have a matching row."""
+        """A mask of the manifests of this spec that may have a matching row."""
         return self._mask(self.projected)
 
     def _mask(self, expression: BooleanExpression) -> Mask:
@@ -170,7 +177,7 @@ class ManifestEvaluator:
         return may_match(predicate, self._range(predicate))
 
     def explanation(self, index: int) -> str:
-        """Return the partition bound that rules out the manifest at `index` of this group."""
+        """Return the text of the partition bound that rules out the manifest at position `index` of this object."""
         return explain_predicate(self.projected, self._mask, lambda predicate: self._outcome(predicate).explanation(index), index)
 
     def _outcome(self, predicate: BoundPredicate) -> PredicateOutcome:
@@ -194,7 +201,7 @@ class ManifestEvaluator:
 
 
 def summaries_of(manifest: ManifestFile, spec: PartitionSpec) -> tuple[PartitionFieldSummary, ...]:
-    """Return one summary for each field of the spec. All are unknown if the manifest list has none, or not as many as the spec has fields."""
+    """Return the partition summary of the manifest for each field of the spec. If the manifest list has a wrong number of them, all are unknown."""
     summaries = manifest.partitions
     return summaries if summaries is not None and len(summaries) == len(spec.fields) else (_UNKNOWN,) * len(spec.fields)
 
@@ -258,7 +265,7 @@ def inclusive_mask(columns: ManifestColumns, bound: BooleanExpression, spec: Par
     """Return a mask of the files that may have a matching row. A file is False only if its partition value, bounds and counts exclude that.
 
     Args:
-        columns: The files of one manifest, with the slot columns of `required_statistics`. Missing columns count as unknown statistics.
+        columns: The files of one manifest, with the columns of the `required_statistics`. Missing columns count as unknown statistics.
         bound: The filter, bound to `schema`.
         spec: The partition spec of the manifest.
         schema: The schema of the scan.
@@ -277,7 +284,7 @@ def strict_mask(columns: ManifestColumns, bound: BooleanExpression, spec: Partit
 
 
 def explain(columns: ManifestColumns, bound: BooleanExpression, spec: PartitionSpec, schema: Schema) -> list[tuple[Reason, str]]:
-    """Return for each file why it is kept or skipped, and the explanation of the bound or partition value that excludes it; empty if none does."""
+    """Return for each file the reason why it is read or skipped, and a text about the bound or value that excludes it, empty if none does."""
     test = FileMetricsEvaluator(columns, bound, spec, schema)
     return [test.explain(index) for index in range(len(columns))]
 
@@ -352,7 +359,7 @@ class FileMetricsEvaluator:
         return distinct_residuals, index.reshape(-1)
 
     def explain(self, index: int) -> tuple[Reason, str]:
-        """Return why the file at `index` is kept or skipped, and the explanation of the bound or partition value that excludes it; empty if none does."""
+        """Return the reason why the file at `index` is read or skipped, and a text about the bound or value that excludes it, empty if none does."""
         if self._records[index] == 0:
             return Reason.NO_ROWS, ""
         if self.may_match[index]:
@@ -381,7 +388,7 @@ class FileMetricsEvaluator:
         return self._mask_of("partition", expression, lambda leaf: self._partition_masks[leaf][0])
 
     def _mask_of(self, test: str, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
-        """Return the mask of a part of the filter. It is cached, because the explanations of many files need the same masks."""
+        """Return the mask of a subexpression of the filter. It is cached, because the explanations of many files need the same masks."""
         key = (test, id(expression))
         if key not in self._masks:
             self._masks[key] = self._tree(expression, leaf)
@@ -395,7 +402,7 @@ class FileMetricsEvaluator:
 
     @cached_property
     def _partition_masks(self) -> Mapping[BoundPredicate, tuple[Mask, Mask]]:
-        """Two masks for each predicate on a partition value, `_file` or `_spec_id`: the files where it may match, and the files where it must match."""
+        """For each predicate two masks of the files: it may match a row, it must match every row. They follow from partition values, `_file` and `_spec_id`."""
         return {
             leaf: self._place_masks(leaf) if leaf.field.field_id in _OF_FILES else self._projection_masks(leaf)
             for leaf in predicates(self.bound)
@@ -420,7 +427,7 @@ class FileMetricsEvaluator:
         return may_match(leaf, column), must_match(leaf, column)
 
     def _of_file(self, leaf: BoundPredicate) -> ColumnRange:
-        """Return the ranges of `_file` or `_spec_id`: each file has one value."""
+        """Return the range of the metadata column `_file` or `_spec_id` in each file, which is a single value."""
         if leaf.field.field_id == FILE.field_id:
             return range_of_values(leaf.kind, self.columns.entries.column("file_path"))
         spec_ids = numbers_array(np.full(len(self.columns), self.spec.spec_id, dtype=np.int32), pa.int32())
@@ -466,7 +473,7 @@ class FileMetricsEvaluator:
 
 
 def metrics_range(columns: ManifestColumns, leaf: BoundPredicate) -> ColumnRange:
-    """Return the range of a predicate's column in each file, from the slot columns.
+    """Return the range of a predicate's column in each file, from the statistics columns.
 
     The range is unknown for a struct, list, map or variant, whose counts are not counts of rows, and for metadata columns, which files store only partly or not
     at all.
@@ -485,7 +492,7 @@ def _has_statistics(leaf: BoundPredicate) -> bool:
 
 
 def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -> ColumnRange:
-    """Return the range of a primitive column in each file, from the slot columns.
+    """Return the range of a primitive column in each file, from the statistics columns.
 
     A count is used only if it is present and not negative; and if the value count is present, it must cover every row of the file. Bounds of geometries and
     geographies are ignored, because they are corners of boxes, not bounds of single values.

@@ -21,7 +21,7 @@ MAX_SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicateOutcome:
-    """The outcome of testing one predicate against the ranges of files or manifests.
+    """The test of one predicate on the ranges of files or manifests, from which `explanation` makes texts.
 
     Attributes:
         predicate: The bound predicate that was tested.
@@ -40,7 +40,7 @@ class PredicateOutcome:
     human: Callable[[PrimitiveType, Any], str]
 
     def explanation(self, index: int) -> str:
-        """Return why the file or manifest at `index` has no matching row."""
+        """Return a text that explains why the file or manifest at `index` has no matching row."""
         if self.exact:
             value = self._value(self.column.lower, index)
             shown = ("NaN" if self.column.may_have_nan[index] else "null") if value is None else self._text(value)
@@ -92,7 +92,7 @@ class PredicateOutcome:
         return f"lower{suffix} {self._text(lower)} {'>=' if operation is PredicateOperator.LT else '>'} {self._text(most)}"
 
     def _value(self, array: Any, index: int) -> Any:
-        """Return one element in the form of the predicate's literals."""
+        """Return an element of an array as a Python value that can be compared with the predicate's literals; None if it is unknown."""
         kind = self.predicate.kind
         element = array.slice(index, 1)
         if isinstance(kind, FloatType):
@@ -117,7 +117,7 @@ def explain_predicate(
 
     Args:
         expression: The filter.
-        mask: Returns the mask of any part of the filter.
+        mask: Returns the mask of a subexpression of the filter.
         leaf: Returns the explanation of one predicate.
         index: The index of a file or manifest that the filter excludes.
     """

@@ -157,7 +157,12 @@ class PlannedFiles:
         )
 
     def with_delete_files(self, used: NDArray[np.int64], files: Sequence[DataFile]) -> "PlannedFiles":
-        """Return this part for a plan with the delete files `files`. `used` are their numbers in the present delete files, ascending."""
+        """Return the same data files with a shorter list of delete files, which must have every delete file that applies to them.
+
+        Args:
+            used: The positions of the remaining delete files in the present `delete_files`, ascending.
+            files: The remaining delete files.
+        """
         if self.delete_indices is None:
             return self
         return replace(self, delete_indices=np.searchsorted(used, self.delete_indices), delete_files=files)
@@ -168,7 +173,7 @@ class PlannedFiles:
         return [self.residuals[index] for index in self.residual_index[start : start + SLICE_ROWS].tolist()]
 
     def _deletes(self, start: int, count: int) -> Values:
-        """Return the delete files of each of `count` files from `start` on."""
+        """Return a tuple of delete files for each of the `count` data files from row `start` on."""
         if self.delete_offsets is None or self.delete_indices is None:
             return Same(())
         offsets = self.delete_offsets[start : start + count + 1].tolist()
@@ -187,7 +192,7 @@ class ScanPlan:
         snapshot_id: The snapshot that the scan reads; None for a table without snapshots.
         schema: The schema that the filter is bound to.
         row_filter: The bound filter.
-        parts: The files to read, as columns. A partition spec can have several parts.
+        parts: The files to read, as columns: one or more `PlannedFiles` for each partition spec.
         manifests_total: Number of manifests of the snapshot, data and delete manifests.
         manifests_skipped: Number of manifests that were not read.
         delete_manifests_total: Number of delete manifests.
@@ -196,9 +201,9 @@ class ScanPlan:
         manifest_bytes_skipped: Length in bytes of the manifests that were not read.
         files_in_skipped_manifests: Data files in skipped manifests, as the manifest list counts them (0 where it has no count).
         records_in_skipped_manifests: Records in skipped manifests, as the manifest list counts them (0 where it has no count).
-        kept: Counts of the files to read.
-        skipped_by_partition: Counts of the files that their partition value rules out.
-        skipped_by_metrics: Counts of the files that column statistics rule out.
+        kept: Number, bytes and rows of the files to read.
+        skipped_by_partition: Number, bytes and rows of the files that their partition value rules out.
+        skipped_by_metrics: Number, bytes and rows of the files that column statistics rule out.
         delete_files: The delete files that apply to files of the plan.
         delete_files_considered: Number of live delete files in the delete manifests that were read.
         decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
@@ -284,17 +289,17 @@ class ScanPlan:
 
     @property
     def files(self) -> Any:
-        """The kept files as one `pyarrow.Table`: the columns of `ManifestColumns` and `spec_id`; partition columns of other specs are null."""
+        """The files to read as one `pyarrow.Table`: the columns of `ManifestColumns` and `spec_id`; partition columns of other specs are null."""
         tables = [part.entries for part in self.parts]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.Table.from_batches([], _COLUMNS_OF_FILES)
 
     def tasks(self) -> Iterator[FileScanTask]:
-        """Yield one task for each kept file; tasks are created while the iterator is consumed."""
+        """Yield one task for each file to read. Tasks are created while the iterator is consumed."""
         for part in self.parts:
             yield from part.tasks()
 
     def explain(self) -> "ScanPlan":
-        """Return the plan with a decision for each of its files. For a plan of a server, the reason of every decision is that the server chose the file."""
+        """Return a plan that a server made with a decision for each of its files. The reason of every decision is that the server chose the file."""
         data = [
             DecidedFiles(
                 level="file",
@@ -324,7 +329,7 @@ class ScanPlan:
         """Return the plan without some files, which count as skipped by partition.
 
         Args:
-            masks: For each part of the plan, a mask of the files that remain.
+            masks: For each item of `parts` a mask of the files that remain.
 
         Returns:
             A plan with the remaining files, and the delete files that apply to them.
@@ -333,7 +338,7 @@ class ScanPlan:
         return replace(plan, skipped_by_partition=self.skipped_by_partition + (self.kept - plan.kept))
 
     def first_files(self, rows: int) -> "ScanPlan":
-        """Return a plan of the first files, as many as are needed for `rows` rows; of all files if they have fewer.
+        """Return a plan of only the first files: as many files as are needed to return `rows` rows, or all files if they have fewer rows.
 
         Rows of files with deletes are not counted, since it is unknown how many of them are deleted.
         """
@@ -350,7 +355,7 @@ class ScanPlan:
         return self._only(parts)
 
     def _only(self, parts: Sequence[PlannedFiles]) -> "ScanPlan":
-        """Return a plan with these parts only, and the delete files that apply to them."""
+        """Return the plan with these files instead of its own, and with only the delete files that apply to them."""
         used = np.unique(
             np.concatenate([np.empty(0, np.int64), *(part.delete_indices for part in parts if part.delete_indices is not None)])
         )

@@ -76,10 +76,10 @@ def plan_scan(
         include_tested: Whether the planned files keep, as columns, the statistics that the filter was tested with.
         every_delete: Whether to keep delete files that delete no matching row. Callers that copy the rows that do not match need them.
         schema: The schema that the filter is bound to; by default the table's current schema for the current snapshot, and the snapshot's own schema for an
-            older one.
+            older one, if its schema id is recorded.
         appends: If not None, read only the files that these snapshots added, as they were added: no deletes apply, and later snapshots are ignored.
         cache: A cache of decoded manifests, to which the newly decoded ones are added; None if other processes read them.
-        enough_rows: Stop reading data manifests once the planned files without deletes have this many rows: the plan lacks the files of the others.
+        enough_rows: Stop reading data manifests once the planned files without deletes have this many rows. The plan lacks the files of the unread manifests.
         tolerance: Which deviations of manifest lists and manifests are accepted with a warning.
 
     Raises:
@@ -161,7 +161,7 @@ def _first_batches(
 
 
 def _added_manifests(snapshots: Sequence[Snapshot], read: Read, tolerance: Tolerance) -> list[ManifestFile]:
-    """Return the distinct data manifests that the snapshots wrote."""
+    """Return the data manifests that one of these snapshots wrote, each once."""
     ids = {snapshot.snapshot_id for snapshot in snapshots}
     manifests = (manifest for snapshot in snapshots for manifest in read_manifests(snapshot, read, tolerance))
     added = (manifest for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id in ids)
@@ -175,7 +175,7 @@ def _schema(metadata: TableMetadata, snapshot: Snapshot | None) -> Schema:
 
 
 class _ManifestChoice:
-    """The manifests of a snapshot, and which of them are read."""
+    """The choice of the manifests of a snapshot that a scan reads, by partition summaries and sequence numbers."""
 
     def __init__(self, manifests: Sequence[ManifestFile], context: ScanContext) -> None:
         self._all = manifests
@@ -199,7 +199,7 @@ class _ManifestChoice:
         return sum(manifest.manifest_length for manifest in (*self.kept_data, *self.kept_deletes))
 
     def totals(self) -> dict[str, Any]:
-        """Return the attributes of the plan that count manifests."""
+        """Return the values of the `ScanPlan` attributes that count manifests and their files, by attribute name."""
         skipped = _select_manifests(self._all, ~self._kept)
         skipped_data = [manifest for manifest in skipped if manifest.content is ManifestContent.DATA]
         return {
@@ -259,7 +259,12 @@ def _select_manifests(manifests: Sequence[ManifestFile], mask: Mask) -> list[Man
 def _with_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
-    """Return the parts with the delete files that apply to them, these delete files, and for each delete file of the index the number of its data files."""
+    """Replace the numbers of delete files within the index by their numbers within the plan.
+
+    Returns:
+        The planned files with the delete files that apply to them; these delete files; and for each delete file of the index the number of planned data
+        files that it applies to.
+    """
     counts = np.zeros(0 if deletes is None else len(deletes.index), dtype=np.int64)
     for part in parts:
         if part.delete_indices is not None:

@@ -93,10 +93,10 @@ def written_stream(
     """Return planned files as a stream.
 
     Args:
-        parts: The files.
+        parts: The planned files.
         response: The members of the protocol's response other than its files, to be written as JSON.
-        statistics: The ids of the columns whose statistics are written; the files have them.
-        deletes: The indices in the plan of the response's delete files, ascending.
+        statistics: The ids of the columns whose statistics are written. All planned files must have these statistics.
+        deletes: The delete files of the response, as ascending positions in the `delete_files` of the plan.
     """
     parts = [piece for part in parts for piece in _of_one_chunk(part)]
     formats: dict[str, int] = {}
@@ -132,7 +132,7 @@ def _serialize(schema: Any, batches: Sequence[Any]) -> memoryview:
 
 
 def _of_one_chunk(part: PlannedFiles) -> Iterator[PlannedFiles]:
-    """Yield the files of each chunk of a part, because a chunk becomes a record batch without copying."""
+    """Split planned files into their Arrow chunks, because a chunk becomes a record batch without copying."""
     ends = list(accumulate(len(chunk) for chunk in part.entries["file_path"].chunks))
     return (part.between(start, stop) for start, stop in pairwise([0, *ends]) if stop > start)
 
@@ -140,7 +140,7 @@ def _of_one_chunk(part: PlannedFiles) -> Iterator[PlannedFiles]:
 def _columns(
     part: PlannedFiles, statistics: Sequence[int], deletes: NDArray[np.int64], formats: dict[str, int], residuals: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the columns of a part that have values. Values that they refer to are added to `formats` and `residuals`, with their index."""
+    """Return the stream's columns for these files by name, without columns of nulls. Formats and residuals that are not in the dicts yet are added to them."""
     entries = part.entries
     encoded = array_of_chunks(entries["file_format"]).dictionary_encode()
     places = np.array([formats.setdefault(name, len(formats)) for name in encoded.dictionary.to_pylist()], dtype=np.int32)
@@ -174,7 +174,7 @@ def residual_text(residual: BooleanExpression) -> str | None:
 
 
 def _nothing(field: Any, count: int) -> Any:
-    """Return an empty or null column for a part that has no values in it, while another part has."""
+    """Return a column of `count` nulls, or of empty lists if nulls are not allowed, for a batch that has no values in a column of the stream."""
     if field.nullable:
         return pa.nulls(count, field.type)
     return pa.ListArray.from_arrays(
@@ -183,7 +183,7 @@ def _nothing(field: Any, count: int) -> Any:
 
 
 class ScanTaskStream:
-    """A stream that was received over a network: its response, its layout, and its files, which `batches` reads.
+    """A reader of a received stream. It has the `response` and the `layout`; `batches` reads the files.
 
     Args:
         content: The bytes of the stream.

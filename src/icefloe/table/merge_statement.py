@@ -32,7 +32,7 @@ def update_statement(
 
 
 def merge_statement(run: Run, source: Any, on: str, branch: str, snapshot_properties: Mapping[str, str] | None) -> "Merge":
-    """Return a MERGE statement that has no clauses yet; `Merge.merge` passes it to `run`."""
+    """Return a MERGE statement without clauses. Its method `merge` calls `run` to run it."""
     statement = Statement(
         operation="merge",
         text=f"MERGE INTO {{target}} AS t USING {{source}} AS s ON {on}",
@@ -58,7 +58,7 @@ class Merge:
             condition: a further condition of Spark SQL over `t` and `s`.
 
         Returns:
-            The clause, which is complete with its action.
+            The clause. One of its methods adds the action and returns the statement.
         """
         return MergeClause(merge=self, when="MATCHED", condition=condition, allowed=("update", "delete"))
 
@@ -69,7 +69,7 @@ class Merge:
             condition: a further condition of Spark SQL over `s`.
 
         Returns:
-            The clause, which is complete with its action.
+            The clause. One of its methods adds the action and returns the statement.
         """
         return MergeClause(merge=self, when="NOT MATCHED", condition=condition, allowed=("insert",))
 
@@ -80,7 +80,7 @@ class Merge:
             condition: a further condition of Spark SQL over `t`.
 
         Returns:
-            The clause, which is complete with its action.
+            The clause. One of its methods adds the action and returns the statement.
         """
         return MergeClause(merge=self, when="NOT MATCHED BY SOURCE", condition=condition, allowed=("update", "delete"))
 
@@ -102,7 +102,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """A clause of a MERGE, with a condition and without an action. Each method adds the action and returns the statement."""
+    """A WHEN clause of a MERGE that has no action yet. Each method completes the clause with an action and returns the statement."""
 
     merge: Merge
     when: str
@@ -114,25 +114,34 @@ class MergeClause:
 
         Returns:
             The statement with this clause.
+
+        Raises:
+            InvalidInputError: the clause is from `when_not_matched`.
         """
         return self._then("update", "UPDATE SET *")
 
     def update(self, assignments: Mapping[str, str]) -> Merge:
-        """Set columns.
+        """Set some columns of the table's row; its other columns stay.
 
         Args:
             assignments: the new values as Spark SQL expressions, by column.
 
         Returns:
             The statement with this clause.
+
+        Raises:
+            InvalidInputError: the clause is from `when_not_matched`; or no column is assigned, or an expression is neither text nor a number.
         """
         return self._then("update", f"UPDATE SET {_assignments(assignments)}")
 
     def delete(self) -> Merge:
-        """Delete the row.
+        """Delete the table's row.
 
         Returns:
             The statement with this clause.
+
+        Raises:
+            InvalidInputError: the clause is from `when_not_matched`.
         """
         return self._then("delete", "DELETE")
 
@@ -141,17 +150,23 @@ class MergeClause:
 
         Returns:
             The statement with this clause.
+
+        Raises:
+            InvalidInputError: the clause is not from `when_not_matched`.
         """
         return self._then("insert", "INSERT *")
 
     def insert(self, values: Mapping[str, str]) -> Merge:
-        """Insert a row; columns that are not named get their default, or null.
+        """Insert a row with these values. A column without a value gets its default, or null.
 
         Args:
             values: the values as Spark SQL expressions, by column.
 
         Returns:
             The statement with this clause.
+
+        Raises:
+            InvalidInputError: the clause is not from `when_not_matched`; or there are no values, or an expression is neither text nor a number.
         """
         _check_expressions(values)
         names = ", ".join(map(_quote, values))
@@ -165,7 +180,7 @@ class MergeClause:
 
 
 def _check_expressions(expressions: Any) -> None:
-    """Check that expressions are a mapping from column names to text or numbers."""
+    """Raise `InvalidInputError` unless the expressions are a mapping from column names to texts or numbers with at least one entry."""
     if not isinstance(expressions, Mapping):
         raise InvalidInputError(f"expressions by column are a {type(expressions).__name__}, not a dict", next_step=_UPDATE_EXAMPLE)
     if not expressions:

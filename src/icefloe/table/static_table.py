@@ -51,7 +51,7 @@ class StaticTable(TableReader, TableMutations):
 
     @property
     def inspect(self) -> "table_inspection.TableInspection":
-        """The metadata tables as Arrow: `table.inspect.files()`."""
+        """The metadata tables of the table as Arrow, such as `table.inspect.files()`."""
         return table_inspection.TableInspection(self)
 
     @property

@@ -37,12 +37,12 @@ class Table(LoadedTable, TableMutations):
 
     @property
     def inspect(self) -> "table_inspection.TableInspection":
-        """The metadata tables as Arrow: `table.inspect.files()`."""
+        """The metadata tables of the table as Arrow, such as `table.inspect.files()`."""
         return table_inspection.TableInspection(self)
 
     @property
     def maintenance(self) -> "table_maintenance.TableMaintenance":
-        """Maintenance: `table.maintenance.rewrite_data_files()`."""
+        """The maintenance operations of the table, such as `table.maintenance.rewrite_data_files()`."""
         return table_maintenance.TableMaintenance(self)
 
     def transaction(self) -> Transaction:
@@ -82,7 +82,7 @@ class Table(LoadedTable, TableMutations):
         return run_statement(self, update_statement(assignments, where, branch, snapshot_properties))
 
     def merge(self, source: Any, on: str, branch: str = MAIN, snapshot_properties: Mapping[str, str] | None = None) -> Merge:
-        """Start the statement `MERGE INTO t USING s ON ...`, where `t` is the table and `s` is `source`. It runs when `merge()` is called on it.
+        """Start the statement `MERGE INTO t USING s ON ...`, where `t` is the table and `s` is `source`. Nothing runs until its method `merge` is called.
 
             table.merge(df, "t.id = s.id").when_matched("s.gone").delete().when_matched().update_all().when_not_matched().insert_all().merge()
 

@@ -304,8 +304,8 @@ class TableMutations(ChangeTarget):
 
         Args:
             spec_id: the spec whose manifests are rewritten; by default the table's current one.
-            sort_by: names of partition fields of that spec to sort the entries by, the most significant first; by default all fields, in the order with which
-                filters by one value of a field open the fewest manifests.
+            sort_by: names of partition fields of that spec to sort the entries by, the most significant first; by default all fields, in the order
+                that lets a filter on one value of a field skip the most manifests.
             snapshot_properties: entries for the snapshot's summary.
             branch: the branch whose manifests are rewritten.
             dry_run: return what would be rewritten, and change nothing.
@@ -402,7 +402,7 @@ class TableMutations(ChangeTarget):
         return self
 
     def set_properties(self, properties: Mapping[str, Any] | None = None, **more: Any) -> Self:
-        """Set table properties; others stay. The property `format-version` upgrades the table.
+        """Set table properties; properties that are not named stay. The property `format-version` upgrades the table.
 
         Args:
             properties: values by name.

@@ -78,7 +78,7 @@ class Transaction(TableMutations):
         return self._table
 
     def run_afterwards(self) -> None:
-        """Call the callbacks that `apply` received, such as the deletion of expired files. Callers that commit the action of `end` themselves call this."""
+        """Call the `afterwards` callbacks that `apply` received, such as the deletion of expired files. A caller of `end` calls this after its own commit."""
         waiting, self._afterwards = self._afterwards, []
         self._expired += [result for result in (callback() for callback in waiting) if isinstance(result, ExpireReport)]
 
@@ -98,11 +98,11 @@ class Transaction(TableMutations):
         return CompositeAction(self._actions, self._staged, self._base_check) if self._actions else None
 
     def check_bases(self, check: Callable[[TableMetadata], None]) -> None:
-        """Set a check of the commit: it is called with the base metadata of each attempt, and raises if the changes must not be committed on it."""
+        """Set a function that can forbid the commit. It is called with the base metadata of each attempt, and raises an error to forbid the attempt."""
         self._base_check = check
 
     def give_up(self) -> None:
-        """End the transaction without a commit, and delete the data files written for it; do nothing if it has ended already."""
+        """End the transaction without a commit, and delete the data files that it has written. Do nothing if it has ended already."""
         if self._is_open:
             self._is_open = False
             delete_quietly(self._handle, [location for action in self._actions for location in action.new_data_files()])
@@ -123,13 +123,13 @@ class Transaction(TableMutations):
         )
 
     def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:
-        """Apply an action to the transaction's working metadata, and keep it for the commit. If the action is invalid, its error is raised at once.
+        """Apply an action to the transaction's working metadata, and add it to the actions of the commit. An invalid action raises its error at once.
 
-        An action that changes nothing now is kept too: it may change the table as other writers leave it until the commit.
+        An action that changes nothing now is added too: if other writers commit first, it is applied to their metadata, which it may change.
 
         Args:
             action: the action.
-            afterwards: a callback for the time after the commit of the transaction.
+            afterwards: called without arguments after the commit of the transaction; None to call nothing.
 
         Returns:
             The working metadata after the action, and the attempt that the action returned for it; the number of attempts is 0.
