@@ -76,16 +76,16 @@ class SourceTable(ABC):
 
     @abstractmethod
     def make_backup(self, backup_name: str) -> None:
-        """Rename the table within its namespace. First make it external if its catalog would otherwise delete its folder with it, or move the folder.
+        """Make the table external, so that its catalog neither moves nor deletes its folder, and rename it within its namespace.
 
         Raises:
-            TableAlreadyExistsError: The name is taken.
-            EngineError: The catalog refuses; the table is as it was.
+            TableAlreadyExistsError: The name is taken. Nothing was changed.
+            EngineError: The catalog refuses a step. `restore` undoes the steps before it.
         """
 
     @abstractmethod
     def restore(self, *, is_external: bool = False) -> None:
-        """Undo `make_backup`: give the table its name and its type back.
+        """Undo `make_backup`: give the table its name and its type back. Do nothing if `make_backup` has not begun.
 
         Args:
             is_external: Leave the table external, so that dropping it does not delete its files.
@@ -126,7 +126,7 @@ class SourceFolders(list[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingFiles:
-    """The files of a source: their locations, and the schemas of their footers. Nothing else of them has been read.
+    """The files that a new table is made of, and the columns of that table. Only the schemas in the files' footers have been read.
 
     Attributes:
         io: The storage.
@@ -157,7 +157,7 @@ class TableOfFilesResult(OperationResult):
 
     Attributes:
         action: The procedure: `snapshot` or `migrate`.
-        dry_run: Whether no table was created.
+        dry_run: Whether the call only checked the files and created no table.
         table: The name of the table.
         location: The table's folder, which gets the files of later writes.
         imported_files: The number of files in the source.
@@ -190,7 +190,7 @@ class TableOfFilesResult(OperationResult):
         return Report(f"{self.action} {self.table}", (Facts(facts), columns))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field by name; the columns as pairs of a name and a type."""
+        """Return every attribute by its name. The columns are pairs of a name and a type."""
         fields: dict[str, Any] = json_ready(self)
         del fields["schema"]
         return {"action": self.action, **fields, "columns": json_ready(self._columns())}
@@ -242,7 +242,7 @@ def new_table_of(
         existing: The files, with the columns and properties of their source.
         location: The table's folder; by default the catalog chooses it.
         properties: Properties from the caller, which override the properties of the source.
-        fixed: Properties that override both.
+        fixed: Properties that override the properties of the caller and of the source.
 
     Raises:
         TableAlreadyExistsError: The name is taken.
@@ -316,7 +316,7 @@ def _layouts(io: FileIO, files: Sequence[str]) -> list[tuple[pa.Schema, str]]:
 
 
 def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], described: SourceFolders) -> None:
-    """Refuse files whose columns would be read as null: a column name differs from the table's only in its case, or no column has a name of the table.
+    """Refuse files with columns that would be read as null: columns whose names differ from the table's only in case, or files without any table column.
 
     Older ORC files of Hive name their columns `_col0`, `_col1`, and Hive finds the columns by their position.
 
@@ -345,7 +345,12 @@ def _refuse_unread_columns(layouts: Sequence[tuple[pa.Schema, str]], described: 
 
 
 def _source_folders(layouts: Sequence[tuple[pa.Schema, str]], folders: Sequence[str], files: Sequence[str]) -> SourceFolders:
-    """Return the description of a plain folder: the columns of all footers, and the partition columns that the paths of all files have."""
+    """Return the description of a folder that is no table: the columns of all footers, and the partition columns in the paths of all files.
+
+    Raises:
+        NoSuchFileError: There are no files.
+        SchemaMismatchError: Files have different types for a column, or different partition columns.
+    """
     if not files:
         raise NoSuchFileError(f"no file is at {folders[0]}", path=folders[0], next_step="check the folder")
     try:
@@ -424,7 +429,7 @@ def _type_of(texts: Iterable[str | None]) -> IcebergType:
 
 
 def _is_number(text: str) -> bool:
-    """Return whether a text is a whole number in its usual form. `01` is not, because the number would be written back as `1`."""
+    """Return whether a text is exactly the decimal text of a whole number. `01` is not, because the number 1 would be written back as `1`."""
     digits = text.removeprefix("-")
     return digits.isascii() and digits.isdigit() and len(digits) < 19 and str(int(text)) == text
 

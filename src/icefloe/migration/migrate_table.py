@@ -133,7 +133,7 @@ def migrate_table(
 
 
 class _Migration:
-    """A run of `migrate_table`: the checked arguments, and the steps with their order and their undoing."""
+    """One call of `migrate_table`: it checks the arguments, runs the steps in order, and undoes them after an error."""
 
     def __init__(
         self, catalog: Catalog, source: str | SourceFolders, name: Name | None, backup_name: str | None, *, drop_backup: bool
@@ -240,7 +240,7 @@ class _Migration:
             )
 
     def _replace(self, transaction: CreateTableTransaction, existing: ExistingFiles, added: list[DataFile]) -> None:
-        """Rename the source and commit the new table. After any failure the source has its name again, unless the new table is, or may be, committed."""
+        """Rename the source and commit the new table. After a failure the source gets its name back, unless the new table is, or may be, committed."""
         is_begun = False
         try:
             if self._table is not None:
@@ -275,7 +275,7 @@ class _Migration:
             )
 
     def _has_table(self, transaction: CreateTableTransaction) -> bool:
-        """Return whether the new table is committed, or may be: True too if that cannot be determined."""
+        """Return whether the new table is committed. Return True also if that cannot be determined."""
         try:
             return self._catalog.load_table(self._name).metadata.table_uuid == transaction.base.table_uuid
         except NotFoundError:
@@ -312,7 +312,7 @@ class _Migration:
         )
 
     def _drop(self, table: SourceTable) -> bool:
-        """Drop the backup if the caller requested it. Return whether it was dropped: if the catalog refuses, the migration has still succeeded."""
+        """Drop the backup if the caller requested it, and return whether it was dropped. If the catalog refuses, log that: the migration itself succeeded."""
         if not self._drop_backup:
             return False
         try:

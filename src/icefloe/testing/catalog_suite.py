@@ -77,7 +77,7 @@ Reopen = Callable[[], Catalog]
 
 
 def rows(*numbers: int) -> pa.Table:
-    """Return rows with one column `n`."""
+    """Return an Arrow table whose single column `n` has these numbers."""
     return pa.table({"n": pa.array(numbers, pa.int64())})
 
 
@@ -88,7 +88,7 @@ def numbers(table: Table) -> list[int]:
 
 
 def _is_refused(call: Callable[[Any], object], name: Any, refusals: type[Exception] | tuple[type[Exception], ...]) -> bool:
-    """Return whether the call with a name raises one of these errors."""
+    """Return whether `call(name)` raises one of the errors `refusals`."""
     try:
         call(name)
     except refusals:

@@ -34,11 +34,11 @@ SLOW_S = 0.05
 
 
 class SimulatedCrash(BaseException):
-    """The simulated process has died. It is not an `Exception`, so that no error handler cleans up."""
+    """The error that simulates the death of the process. It is not an `Exception`, so that no error handler cleans up."""
 
 
 class Fault(StrEnum):
-    """The kinds of faults. Those of the first group apply only to `commit`, `HALF` only to writes, and the others to every operation."""
+    """The kinds of faults. CONFLICT to UNKNOWN apply only to `commit`, HALF only to `write` and `open_output`, and all other faults to every operation."""
 
     CONFLICT = "conflict"  # nothing is committed; the store reports another metadata location than the expected one
     LOST_REPLY = "lost reply"  # committed, but the outcome is unknown
@@ -71,7 +71,7 @@ _ERRNO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One call of a store or a storage, as the log has it.
+    """An entry of the log: one call of a method of a store or a storage.
 
     Attributes:
         operation: The name of the method.
@@ -122,17 +122,17 @@ class Faults:
         meanwhile: Callable[[], None] | None = None,
         loads: int = 1,
     ) -> None:
-        """Order a fault for later calls of an operation. If several orders match a call, it gets the first.
+        """Order a fault for later calls of an operation. A call gets the fault of the first order that matches it.
 
         Args:
             operation: The name of the method: `commit`, `load`, `read`, `write`, `delete`, `open_input`, `open_output`, `exists`, `size`, or another one of the
                 store.
             fault: The fault; None only runs `meanwhile`.
-            matching: The order applies only to calls whose location or name contains this text.
+            matching: The order applies only to calls whose `target` in the log contains this text.
             after: The number of matching calls that pass before the fault.
             times: The number of calls that get the fault; None for all.
-            meanwhile: Called just before the operation; with `OVERTAKEN` between the commit and its result.
-            loads: The number of reads of the metadata location after which a late commit happens.
+            meanwhile: A function without arguments that runs just before the operation, or with `OVERTAKEN` between the commit and its result.
+            loads: For `LATE`, the number of reads of the metadata location after which the commit happens.
 
         Raises:
             InvalidInputError: The fault does not apply to this operation.
@@ -165,7 +165,7 @@ class Faults:
         raise SimulatedCrash
 
     def take(self, operation: str, target: str) -> _Order | None:
-        """Return the order that matches a call, after running its `meanwhile`; None if no order matches.
+        """Return the order that matches a call; None if no order matches. Its `meanwhile` has run then, except with `OVERTAKEN`.
 
         Args:
             operation: The name of the method.
@@ -333,7 +333,7 @@ class FaultyStore:
         return self._commit_with_fault(requests, order, target, commit)
 
     def _commit_with_fault(self, requests: Sequence[CommitRequest], order: _Order, target: str, commit: Callable[[], Outcome]) -> Outcome:
-        """Run a commit with a fault that hides or replaces its outcome."""
+        """Run or skip a commit as a fault of `OF_COMMITS` requires, and return the outcome that the fault simulates."""
         identifier, new = requests[0].identifier, requests[0].new
         done = order.fault in {Fault.LOST_REPLY, Fault.OVERTAKEN}
         outcome = commit() if done else None
@@ -350,7 +350,7 @@ class FaultyStore:
         return Unknown(reason=f"simulated: {order.fault}")
 
     def land_late(self) -> None:
-        """Run every late commit now."""
+        """Run every commit now that a `LATE` fault has delayed."""
         late_commits, self._late = self._late, []
         for _, commit in late_commits:
             commit()

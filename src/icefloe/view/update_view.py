@@ -19,7 +19,7 @@ from icefloe.view.view_handle import ENGINE
 
 
 class ReplaceViewVersion(PendingChange):
-    """A new version of a view. Whatever is not set is copied from the current version, including the queries in other dialects.
+    """A new version of a view, to be built by its methods and then committed. What is not set is copied from the current version, such as other dialects.
 
     `with view.replace_version() as update: update.with_query("trino", "SELECT ...").with_schema(schema)`
     """
@@ -106,7 +106,7 @@ class ReplaceViewVersion(PendingChange):
         return self
 
     def with_properties(self, properties: Mapping[str, object]) -> Self:
-        """Set view properties in the same commit; others stay.
+        """Set view properties in the same commit; properties that are not named stay.
 
         Args:
             properties: values by name.
@@ -137,7 +137,7 @@ class ReplaceViewVersion(PendingChange):
 
 
 class UpdateViewProperties(PendingChange):
-    """View properties to set and remove.
+    """Changes of view properties, collected by its methods and then committed together.
 
     `with view.update_properties() as update: update.set("comment", "daily counts").remove("old")`
     """

@@ -98,7 +98,7 @@ class View:
         return tuple(self.metadata.version_log)
 
     def sql_for(self, dialect: str) -> SQLViewRepresentation | None:
-        """Return the current version's query in a dialect; if it has none in this dialect, its first query in any dialect.
+        """Return the current version's query in a dialect, or its first query if it has none in this dialect.
 
         Args:
             dialect: the dialect; upper and lower case are the same.

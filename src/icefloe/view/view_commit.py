@@ -36,14 +36,20 @@ CommitView = Callable[[ViewChange], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """One attempt of a commit: the view that it is based on, the location of its metadata file (empty if the store writes it), and the new metadata."""
+    """One attempt of a commit.
+
+    Attributes:
+        base: The view that the attempt is based on.
+        location: The location of its metadata file; empty if the store writes the file.
+        metadata: The new metadata.
+    """
 
     base: LoadedView
     location: str
     metadata: ViewMetadata
 
     def is_in(self, current: LoadedView) -> bool | None:
-        """Return whether the attempt was committed, so that the current view contains it; None if that can no longer be determined."""
+        """Return True if the current view shows that the attempt was committed, False if it was not, and None if the view no longer shows it."""
         if self.location and self.location in (current.location, current.previous_location):
             return True
         if self.base.location in (current.location, current.previous_location):
@@ -60,7 +66,7 @@ class _Attempt:
 
 
 class _ViewCommit:
-    """One commit in progress, see `CommitAttempts`: the metadata files that it wrote, and the view that it builds on."""
+    """One commit of a view in progress, which `commit_retries` drives through the methods of `CommitAttempts`."""
 
     noun = "view"
     gone: type[NotFoundError] = NoSuchViewError
@@ -120,14 +126,14 @@ class _ViewCommit:
         return outcome
 
     def _accept(self, outcome: Committed, committed: LoadedView) -> None:
-        """Keep the committed view as the base: with the metadata that the store returned, if it wrote the metadata."""
+        """Set the committed view as the base. If the store wrote the metadata itself, its metadata and location are used."""
         stored = outcome.stored[0] if outcome.stored else None
         if stored is not None and isinstance(stored.metadata, ViewMetadata):
             committed = replace(committed, location=stored.location, metadata=stored.metadata)
         self.base = committed
 
     def _commit(self, request: CommitRequest) -> Outcome:
-        """Commit to the store; after a lost reply, find out whether the commit happened."""
+        """Send a commit to the store, and return its outcome. After a lost reply, read the view to find out whether the commit happened."""
         store = self.handle.store
         outcome = outcome_of_commit(lambda: store.commit([request]))
         if isinstance(outcome, Unknown):
@@ -146,7 +152,7 @@ class _ViewCommit:
         return Committed() if is_committed else outcome
 
     def _is_committed(self) -> bool:
-        """Return whether the view as last loaded shows that an earlier attempt was committed after all."""
+        """Return whether `base`, the view as last loaded, shows that an earlier attempt was committed although its reply was lost."""
         return any(attempt.is_in(self.base) for attempt in self.attempts)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
@@ -178,7 +184,7 @@ def commit_view(handle: ViewHandle, change: ViewChange, base: LoadedView) -> Loa
 
     Args:
         handle: the view's entry in its catalog.
-        change: the change; it is applied again to newer metadata after a lost race.
+        change: returns the updates for the present metadata and the time in milliseconds; it is called for each attempt.
         base: the view as it was loaded.
 
     Returns:

@@ -32,7 +32,7 @@ UNPLACED = "memory://unplaced"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewHandle:
-    """A view's name in a view store of a catalog, and the ports that its operations use."""
+    """The entry of a view in a catalog: its name, its store, and the storage, clock and ids that operations on the view use."""
 
     identifier: Identifier
     store: ViewStore
@@ -49,7 +49,7 @@ class ViewHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedView:
-    """View metadata and the location of its file; `previous_location` is the location of the metadata file before it, if the catalog reports it."""
+    """View metadata and the location of its file. `previous_location` is that of the preceding metadata file; None if the catalog does not report it."""
 
     location: str
     metadata: ViewMetadata
@@ -57,7 +57,7 @@ class LoadedView:
 
 
 def load_view_metadata(handle: ViewHandle) -> LoadedView:
-    """Load the view's current metadata. Raises `NoSuchViewError`, `NoSuchFileError`, `MetadataFormatError`."""
+    """Load the view's current metadata. Raises `NoSuchViewError`, and the errors of reading the file and of `read_view_metadata`."""
     return view_metadata_of(handle, handle.store.load(handle.identifier))
 
 
@@ -66,7 +66,8 @@ def reload_view_metadata(handle: ViewHandle, previous: LoadedView) -> LoadedView
 
     Raises:
         NoSuchViewError: the view was dropped, or another view has its name now.
-        NoSuchFileError, MetadataFormatError, UnsupportedFormatVersionError: raised by `read_view_metadata`.
+        NoSuchFileError: the metadata file does not exist.
+        MetadataFormatError, UnsupportedFormatVersionError: as for `read_view_metadata`.
     Spec: View spec, View Metadata (`view-uuid`).
     """
     entry = handle.store.load(handle.identifier)
@@ -140,7 +141,7 @@ def delete_view_files(handle: ViewHandle, locations: Iterable[str]) -> None:
 
 
 def view_metadata_of(handle: ViewHandle, entry: TableLocation) -> LoadedView:
-    """Return the metadata of a store's entry; if the entry has only its location, read the file. Raises the errors of `load_view_metadata`."""
+    """Return the view that a store's entry describes. The metadata file is read if the entry has only its location. Raises as `load_view_metadata`."""
     location = entry.metadata_location
     if isinstance(entry.metadata, ViewMetadata):
         return LoadedView(location=location, metadata=entry.metadata, previous_location=entry.previous_metadata_location)
@@ -149,7 +150,7 @@ def view_metadata_of(handle: ViewHandle, entry: TableLocation) -> LoadedView:
 
 
 def _names(handle: ViewHandle, location: str) -> bool:
-    """Return whether the catalog has the view's name with this metadata file."""
+    """Return whether the view's name in the catalog has this metadata location; False if there is no such view."""
     try:
         return handle.store.load(handle.identifier).metadata_location == location
     except NoSuchViewError:
