@@ -45,9 +45,9 @@ class TableLocation:
         lookup: returns the text of the query that found the entry, for users who trace a load.
         metadata: the metadata, if the store returns it with the location; else None, and the file has to be read.
         access: the credentials, or the signer of requests, for the table's files, if the store provides them.
-        planner: plans the scans of the table; None if scans are planned in this process.
-        folder: the table's location, if the store sent metadata that is not used; else empty.
-        unreadable: the reason why the metadata is not used; None for every table that a caller loads by its name.
+        planner: plans the scans of the table on a server; None if scans are planned in this process.
+        folder: the table's folder, if the store sent metadata that Icefloe cannot read; else empty. Only listings of all tables return such entries.
+        unreadable: the reason why the metadata cannot be read; None for every table that a caller loads by its name.
     """
 
     identifier: Identifier
@@ -186,10 +186,10 @@ class ViewStore(Protocol):
 
 @runtime_checkable
 class ListsOtherTables(Protocol):
-    """A store that can list the locations of all its tables at once; other stores are listed namespace by namespace."""
+    """A store that can list all its tables at once; the tables of other stores are listed namespace by namespace."""
 
     def other_tables(self, identifier: Identifier, naming: str = "") -> Iterable[TableLocation]:
-        """Return the locations of all tables except one, where the metadata location contains the text `naming`."""
+        """Return the entries of all tables except `identifier` whose metadata location contains the text `naming`."""
 
 
 @runtime_checkable
@@ -197,7 +197,7 @@ class KeepsFolders(Protocol):
     """A store in which the name of a table determines its folder, whatever its metadata contains."""
 
     def table_location(self, identifier: Identifier) -> str:
-        """Return the folder of a table."""
+        """Return the folder of the table with this name, whether or not the table exists."""
 
 
 @runtime_checkable
@@ -217,7 +217,7 @@ class KeepsViews(Protocol):
 
 
 def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") -> list[TableLocation]:
-    """Return the locations of all tables except one, where the metadata location contains the text `naming`. Raises `StorageError`."""
+    """Return the entries of all tables except `identifier` whose metadata location contains the text `naming`. Raises `StorageError`."""
     if isinstance(store, ListsOtherTables):
         return list(store.other_tables(identifier, naming))
     return [

@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote_plus
 
 from icefloe.io.storage_errors import HIDDEN
 
-# A parameter in a URI's query, and its name.
+# A parameter in the query of a URI; the group is its name with the separators around it.
 _SETTING = re.compile(r"((?:^|[&;])[^=&;]*=)[^&;]+")
 
 
@@ -14,10 +14,10 @@ JDBC = "jdbc:"
 
 
 def uri_of_jdbc(uri: str, user: str | None, password: str | None) -> str:
-    """Convert a URI of a Java driver, such as `jdbc:postgresql://host/lake` or `jdbc:sqlite:/lake/catalog.db`, to SQLAlchemy's form.
+    """Convert a URI of a Java driver, such as `jdbc:postgresql://host/lake` or `jdbc:sqlite:/lake/catalog.db`, to a URL for SQLAlchemy.
 
     Args:
-        uri: Java's URI. Its parameters `user` and `password` are moved to their place in the new URI; other parameters stay.
+        uri: Java's URI. Its parameters `user` and `password` are moved in front of the host; other parameters stay.
         user: The property `jdbc.user`, which overrides the parameter; None if it is not set.
         password: The property `jdbc.password`, which overrides the parameter; None if it is not set.
     """

@@ -23,7 +23,7 @@ TRIES = 20
 
 
 class DroppedFolders:
-    """The folders of dropped tables that still have files, by the table's former name."""
+    """Moves the folders of dropped tables of a catalog aside, and deletes their files. A dropped table is named by its former name."""
 
     def __init__(self, location_of: Callable[[Identifier], str], folders: Folders) -> None:
         self._location_of = location_of
@@ -42,10 +42,10 @@ class DroppedFolders:
 
         Args:
             identifier: the name of the table.
-            version: the metadata file that was read; a folder without this file belongs to another table.
+            version: the name of the metadata file that the caller has read; a folder without this file belongs to another table.
 
         Returns:
-            False if the table's folder does not exist.
+            True if the folder was moved; False if it does not exist or lacks the metadata file.
 
         Raises:
             StorageError: the folder cannot be moved.

@@ -66,7 +66,7 @@ class FileSystemCatalogStore:
         self._dropped = DroppedFolders(self.table_location, folders)
 
     def table_location(self, identifier: Identifier) -> str:
-        """Return the folder that a namespace or table of this name has."""
+        """Return the folder of the namespace or table with this name, whether or not it exists."""
         return "/".join((self.warehouse, *identifier))
 
     def _is_same(self, location: str, other: str) -> bool:
@@ -143,7 +143,8 @@ class FileSystemCatalogStore:
 
         Raises:
             NoSuchNamespaceError: there is no folder for the namespace.
-            InvalidInputError: the location is not the folder of the name, or the compression of metadata files would change.
+            InvalidInputError: the table's location is not the folder of the name, the property `write.metadata.path` is set, or the compression of
+                metadata files would change.
         """
         self._require(identifier[:-1])  # checked before the write, which would create the folder
         folder = self.table_location(identifier)
@@ -277,7 +278,10 @@ class FileSystemCatalogStore:
             return Refused(error=error)
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the file of the next version with the file of the attempt. If there are newer versions, determine whether they were built on it."""
+        """Determine how a commit ended. See `CatalogStore.commit_status`.
+
+        The file of the version after `expected` is compared with the file of the attempt. If there are newer versions, they must have been built on it.
+        """
         request = requests[0]
         version = (metadata_version(request.expected) or 0) + 1 if request.expected is not None else 1
         name = self._versions(request.identifier).get(version)
@@ -342,7 +346,7 @@ class FileSystemCatalogStore:
         return f"{self.table_location(identifier)}/metadata"
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
-        """Return the metadata file of each version."""
+        """Return the names of a table's version files, by version number."""
         names = self._folders.names(self._metadata(identifier))
         return version_files(names[1] if names else ())
 
@@ -351,7 +355,7 @@ class FileSystemCatalogStore:
         return f"{self._metadata(identifier)}/{versions[max(versions)]}" if versions else None
 
     def _refuse_other_files(self, identifier: Identifier) -> None:
-        """Refuse a table whose hint contains a file name such as `00003-<uuid>.metadata.json`: later commits could not be found by such names.
+        """Refuse a table whose version hint contains a file name such as `00003-<uuid>.metadata.json`, because such names do not lead to later commits.
 
         Raises:
             UnsupportedFeatureError: The table has such a hint.
@@ -400,13 +404,13 @@ def outcome_of_version(published: str, content: bytes, newest: str, newest_conte
     """Determine the outcome of a commit that created a version, if there is a newer version now.
 
     Others may have created and deleted a version with this number before. Then the metadata log in the newest file has a different time for this version, or
-    has only times before this attempt.
+    lacks this version although the log begins before the attempt.
 
     Args:
-        published: The version that was created.
-        content: The content of its metadata file.
-        newest: The newest version.
-        newest_content: The content of the newest version's metadata file.
+        published: The location of the metadata file that the commit created.
+        content: The content of that file.
+        newest: The location of the newest metadata file.
+        newest_content: The content of the newest metadata file.
     """
     log = list(read_table_metadata(newest_content, newest).metadata_log)
     made_ms = read_table_metadata(content, published).last_updated_ms

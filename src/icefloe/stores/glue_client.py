@@ -38,7 +38,7 @@ _REFUSED = frozenset(
 
 
 class GlueError(Exception):
-    """A failed request.
+    """A failed request to AWS Glue.
 
     Attributes:
         code: Glue's error code; empty without a response.
@@ -128,7 +128,7 @@ class GlueClient:
             )
 
     def pages(self, operation: str, field: str, **arguments: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield the items of a listing, from all its pages. Raises `GlueError`."""
+        """Yield the items of a listing, from the member `field` of all its pages. Raises `GlueError`."""
         token: dict[str, str] = {}
         while True:
             page = self.call(operation, **arguments, **token)

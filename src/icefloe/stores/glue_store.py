@@ -151,7 +151,7 @@ class GlueCatalogStore(MetastoreStore):
                 raise table_exists(self.name, identifier) from error
 
     def _swap(self, request: CommitRequest) -> Outcome:
-        """Change the location on the condition that the table still has the version whose location was compared."""
+        """Change a table's metadata location, on the condition that the table still has the version whose location was compared."""
         try:
             table = self._table(request.identifier)
             if (current := metadata_location_of(table)) != request.expected:

@@ -59,7 +59,7 @@ def setting(properties: Mapping[str, str], name: str) -> str | None:
 
 
 class MetastoreError(Exception):
-    """A failed call, with the name of Hive's exception (empty if there was no response) and its text."""
+    """A failed call of a Hive metastore, with the name of Hive's exception (empty if there was no response) and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)

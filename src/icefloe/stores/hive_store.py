@@ -150,7 +150,7 @@ class HiveCatalogStore(MetastoreStore):
         return metadata_location
 
     def _swap(self, request: CommitRequest) -> Outcome:
-        """Change the location under the table's lock. No change is sent before the location was compared under the lock."""
+        """Change a table's metadata location under the table's lock. No change is sent before the location was compared under the lock."""
         failure = f"the commit to {dotted(request.identifier)!r} failed"
         with MetastoreSession(self._properties) as session:
             try:
@@ -239,7 +239,7 @@ class HiveCatalogStore(MetastoreStore):
 
     @contextmanager
     def _session(self, failure: str) -> Iterator[MetastoreSession]:
-        """Connect, and translate the errors that the caller does not handle."""
+        """Connect to the metastore for the block. Errors that the block does not handle are raised as errors of Icefloe that begin with `failure`."""
         with MetastoreSession(self._properties) as session:
             try:
                 yield session

@@ -16,7 +16,7 @@ _IDLE_S = 600.0
 
 
 class LockWaits:
-    """The running blocks, each with the `time.monotonic` at which it is to be reported, and the function that reports it.
+    """Reports blocks of code that run too long. It has the running blocks, each with the `time.monotonic` at which it is due and the function that reports it.
 
     A caller that adds a block calls `wake` if the block is due before `wakes_s`, because the thread would check it too late, or if `wakes_s` is infinite,
     because the thread may not be running.
@@ -63,7 +63,7 @@ class LockWaits:
 
 
 class Process:
-    """The watcher of this process."""
+    """Holds the `LockWaits` of this process, which a forked child replaces by a new one."""
 
     waits = LockWaits()
 

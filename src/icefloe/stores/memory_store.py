@@ -122,7 +122,7 @@ class MemoryCatalogStore:
             return Committed()
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the current locations. Replies are never lost within a process, so that only stores which simulate faults need this."""
+        """Determine how a commit ended, by the current locations. Only stores that simulate faults need this, because no reply is lost within a process."""
         with self._lock:
             locations = {request.identifier: self._tables.get(request.identifier) for request in requests}
         for request in requests:

@@ -72,7 +72,7 @@ class MemoryViews:
             return Committed()
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Compare the current location. Replies are never lost within a process, so that only stores which simulate faults need this."""
+        """Determine how a commit ended, by the current location. Only stores that simulate faults need this, because no reply is lost within a process."""
         request = requests[0]
         with self._lock:
             current = self.locations.get(request.identifier)

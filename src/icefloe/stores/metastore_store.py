@@ -26,7 +26,10 @@ def folder_of_database(properties: Mapping[str, str], name: str) -> str | None:
 
 
 class MetastoreStore(ABC):
-    """The tables of a metastore. Args of the constructor: `io` reads metadata files to get the columns and properties that the metastore shows."""
+    """The base class of catalog stores in AWS Glue or in a Hive metastore.
+
+    Args of the constructor: `io` reads metadata files to get the columns and properties that the metastore shows.
+    """
 
     drops_files = False
     writes_metadata = False

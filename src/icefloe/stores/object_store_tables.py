@@ -163,7 +163,11 @@ class ObjectStoreTables(FileSystemCatalogStore):
         return outcome
 
     def commit_status(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Send the conditional request again if its version does not exist. Else compare the object of that version with the attempt's."""
+        """Determine how a commit ended. See `CatalogStore.commit_status`.
+
+        If the version after `expected` does not exist, the conditional request is sent again. Else the object of that version is compared with the file of the
+        attempt.
+        """
         request = requests[0]
         names, is_table = self._list_versions(request.identifier)
         if request.expected is None:
@@ -178,7 +182,7 @@ class ObjectStoreTables(FileSystemCatalogStore):
         return self._outcome_of_published(request.identifier, location, content)
 
     def _creation_status(self, request: CommitRequest, newest: str) -> Outcome:
-        """Compare the uuid of the table that has the name with the uuid of the attempt: others may have committed to the new table meanwhile."""
+        """Determine how a creation ended, by the uuid of the table that has the name now: others may have committed to the new table meanwhile."""
         location = f"{self._metadata(request.identifier)}/{newest}"
         try:
             metadata = read_table_metadata(self._io.read(location), location)
@@ -263,13 +267,13 @@ class ObjectStoreTables(FileSystemCatalogStore):
         )
 
     def _list_versions(self, identifier: Identifier) -> tuple[dict[int, str], bool]:
-        """Return the object of each version, and whether there is a table: the newest version is not a tombstone."""
+        """Return the names of a table's version objects, by version number; and whether the table exists, that is, the newest version is no tombstone."""
         sizes = self._objects.entries(self._metadata(identifier))[1]
         names = version_files(sizes)
         return names, bool(names) and sizes[names[max(names)]] > MOST_TOMBSTONE_BYTES
 
     def _versions(self, identifier: Identifier) -> dict[int, str]:
-        """Return the object of each version; empty if the newest version is a tombstone."""
+        """Return the names of a table's version objects, by version number; empty if the newest version is a tombstone."""
         names, is_table = self._list_versions(identifier)
         return names if is_table else {}
 

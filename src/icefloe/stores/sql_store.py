@@ -75,7 +75,7 @@ _SHOWN_NAMES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameKind:
-    """Whether names are tables or views: the value of `iceberg_type`, and the errors for a missing and for a taken name."""
+    """One of the two kinds of names in a SQL catalog, tables or views: its value of `iceberg_type`, and the errors for a missing and for a taken name."""
 
     noun: str
     stored: str
@@ -88,7 +88,10 @@ VIEW_NAMES = NameKind(noun="view", stored=VIEW_TYPE, missing=NoSuchViewError, ta
 
 
 class SqlLocations:
-    """The names of one kind, tables or views, and the metadata location of each. Raises the errors of `CatalogStore` in the variant of the kind."""
+    """The tables or the views of a catalog, and the metadata location of each.
+
+    The methods raise the errors that `CatalogStore` documents for tables, or `ViewStore` for views.
+    """
 
     writes_metadata = False
 
@@ -107,7 +110,7 @@ class SqlLocations:
             return sorted((*namespace, row[0]) for row in rows)
 
     def load(self, identifier: Identifier) -> TableLocation:
-        """Return the location of a name. Raises `NoSuchTableError` or `NoSuchViewError`, whose message mentions a name of the other kind."""
+        """Return the location of a name. Raises `NoSuchTableError` for a table, `NoSuchViewError` for a view."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
@@ -293,7 +296,7 @@ class SqlLocations:
         return select(ICEBERG_TABLES.c.metadata_location).where(self._is(identifier))
 
     def _in(self, namespace: str | BindParameter[str], name: str | BindParameter[str] | None = None) -> ColumnElement[bool]:
-        """Return the condition for all names of this kind in a namespace, or for one of them."""
+        """Return the SQL condition for the rows of all tables (or all views) in a namespace, or of the one with this name."""
         columns = ICEBERG_TABLES.c
         tests = [columns.catalog_name == self._store.name, columns.table_namespace == namespace]
         tests += [] if name is None else [columns.table_name == name]

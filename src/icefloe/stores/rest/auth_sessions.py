@@ -48,7 +48,7 @@ _TYPES = {
 
 @runtime_checkable
 class HeaderSource(Protocol):
-    """A custom class of the user. It is created with the catalog's properties as keyword arguments, as PyIceberg creates an `AuthManager`."""
+    """A custom authentication class of the user. It is created with the catalog's properties as keyword arguments, as PyIceberg creates an `AuthManager`."""
 
     def auth_header(self) -> str | None:
         """Return the value of the header `Authorization`."""
@@ -339,7 +339,7 @@ def _require(properties: Mapping[str, str], name: str, kind: str) -> str:
 
 
 def _service_of(uri: str) -> str:
-    """Return the name of the AWS service in signatures for an address: AWS's own services have names of their own."""
+    """Return the service name for AWS signatures of requests to an address: `glue`, `s3tables`, or else `execute-api`, the name of API Gateway."""
     host = urlsplit(uri).hostname or ""
     if host.startswith("glue.") and ".amazonaws.com" in host:
         return "glue"

@@ -85,7 +85,7 @@ class HttpClient:
         return {
             **state,
             "_secrets": self._own_secrets,
-        }  # another process needs the properties for its requests; the authentication object has the others
+        }  # another process needs the user's properties for its requests; the authentication object has its own secrets
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -50,7 +50,7 @@ class _OAuthError(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The response to a request.
+    """The response of a REST catalog to a request.
 
     Attributes:
         request: The HTTP method and the path, for messages.

@@ -60,7 +60,7 @@ class _Folder(msgspec.Struct, rename="kebab"):
 
 
 class LoadTableResult(msgspec.Struct):
-    """The response; the metadata is kept as bytes."""
+    """The response to a load or a creation of a table or view. Its metadata is JSON that is not parsed yet."""
 
     metadata: bytes
     metadata_location: str

@@ -165,7 +165,11 @@ class OAuth2Session:
         return {**form, "client_id": client_id} if colon else form
 
     def _request_token(self, form: Mapping[str, str], bearer: str) -> _TokenReply | None:
-        """Request a token by a form, with a bearer token unless that is empty. Return None if the current token is kept."""
+        """Send a form to the token endpoint, authenticated by the bearer token unless that is empty.
+
+        Returns:
+            The server's reply with the new token. None if the server refuses, and the current token may still be valid.
+        """
         content = urlencode({**form, **self._optional}).encode()
         auth = StaticToken(bearer) if bearer else NoAuth()
         sent = self._client.send(

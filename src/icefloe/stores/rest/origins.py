@@ -37,7 +37,7 @@ def is_on_this_machine(uri: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TrustedOrigins:
-    """The origins in the user's properties.
+    """The origins (scheme, host and port) that may receive a catalog's credentials, because they are in the user's properties.
 
     Attributes:
         base: The address of the catalog, against which relative addresses are resolved.

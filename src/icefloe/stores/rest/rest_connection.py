@@ -94,7 +94,7 @@ class RestConnection:
         self.auth = auth_session(properties, self.client, self.trusted)
         header = properties.get(f"{settings.HEADER_PREFIX}{settings.DELEGATION_HEADER}")
         delegation = properties.get(settings.ACCESS_DELEGATION, header or "vended-credentials,remote-signing").replace(" ", "")
-        # Headers of requests whose responses may contain access to files.
+        # Headers of requests whose responses may contain credentials or a signer for files.
         self.delegation: Mapping[str, str] = {} if delegation in ("", "none") else {settings.DELEGATION_HEADER: delegation}
         self._lock = threading.Lock()
         self._paths: RestPaths | None = None

@@ -386,7 +386,11 @@ class RestCatalogStore:
         return self.connection.request(Endpoint.COMMIT_TRANSACTION, body={"table-changes": changes}, key=requests[0].key)
 
     def _outcome_of_commit(self, requests: Sequence[CommitRequest], reply: Reply) -> Outcome:
-        """Return the outcome of a commit that succeeded, with the new state of the tables, as far as it is available."""
+        """Return the outcome of a commit to which the server replied with success.
+
+        Returns:
+            `Committed`, with the new state of the tables unless they cannot be loaded. `Unknown` if the reply cannot be read, because a proxy may have sent it.
+        """
         if len(requests) == 1 and reply.content:
             name = requests[0].identifier
             try:
@@ -530,7 +534,7 @@ def _to_json(request: CommitRequest) -> dict[str, Any]:
 
 
 def _with_own_values(table: TableLocation) -> TableLocation:
-    """Return the table with copies of the metadata's mutable values, so that callers cannot change the kept ones."""
+    """Return the table with copies of the metadata's mutable values, so that callers cannot change the cached table."""
     return replace(table, metadata=table.metadata.for_caller()) if isinstance(table.metadata, TableMetadata) else table
 
 

@@ -92,7 +92,7 @@ class _Task(msgspec.Struct, rename="kebab", gc=False):
 
 
 class ScanTasks(msgspec.Struct, rename="kebab"):
-    """A page of files, and the plan tasks that lead to further pages."""
+    """A page of a server's scan plan in JSON: its files, and the plan tasks that lead to further pages."""
 
     file_scan_tasks: list[_Task] | None = None
     delete_files: list[_DeleteFile] | None = None
@@ -104,14 +104,14 @@ Tasks = TypeVar("Tasks", bound=ScanTasks)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as columns: its files by partition spec; their delete files are indexes into `delete_files`."""
+    """A page of a plan as columns: its data files, as `PlannedFiles` of one partition spec each, and the delete files to which they refer by index."""
 
     parts: tuple[PlannedFiles, ...]
     delete_files: tuple[DataFile, ...]
 
 
 class ScanTaskReader:
-    """A reader of the pages of one plan. Any number of threads may use it.
+    """Converts the pages of one server-side scan plan to columns. Any number of threads may use it.
 
     Args:
         request: The scan.
@@ -129,6 +129,9 @@ class ScanTaskReader:
 
     def read_stream(self, content: bytes, kind: type[Tasks]) -> tuple[Tasks, ScanTaskStream]:
         """Split a streamed response into its JSON and the stream.
+
+        Returns:
+            The JSON, parsed as a `kind`; and the stream with the files.
 
         Raises:
             MetadataFormatError: The content is not a valid stream of files.
@@ -363,7 +366,7 @@ def _checked_partition(kind: PrimitiveType, column: Any, count: int) -> Any:
 
 
 def _references_of_stream(column: Any, deletes: int) -> tuple[Any, Any]:
-    """Return the references to delete files for each file of a stream, in the form of `_references`."""
+    """Return the references to delete files of the files in a stream, as the two arrays that `_references` returns."""
     if column is None:
         return None, None
     offsets = offsets_of(column).astype(np.int64)
@@ -416,7 +419,14 @@ def _require_count(number: int) -> int:
 
 
 def _references(tasks: Sequence[_Task], deletes: int) -> tuple[Any, Any]:
-    """Return the delete files of all tasks, as indexes into the page's delete files, and the offsets of each task; None if no task has delete files."""
+    """Return the references of tasks to the delete files of their page.
+
+    Returns:
+        Offsets and indexes: task `n` refers to the delete files `indexes[offsets[n]:offsets[n + 1]]`. None and None if no task has delete files.
+
+    Raises:
+        FormatError: An index is not below `deletes`, the number of delete files in the page.
+    """
     lists = [task.delete_file_references or () for task in tasks]
     indices = np.array([place for places in lists for place in places], dtype=np.int64)
     if not len(indices):

@@ -62,7 +62,7 @@ class _PlanResult(ScanTasks, rename="kebab"):
 
 @dataclass(slots=True)
 class _PageNode:
-    """A page, and the pages that its tasks lead to."""
+    """A page of a server's scan plan, and the pages that its plan tasks lead to."""
 
     page: Page | None = None
     following: list["_PageNode"] = field(default_factory=list)
@@ -78,7 +78,7 @@ class _PageNode:
 
 
 class _PlanDroppedError(Exception):
-    """The server does not have a plan, or a part of it, any more."""
+    """The server no longer has a scan plan, or a page of it."""
 
 
 class RestScanPlanner:
@@ -285,7 +285,7 @@ def _sendable(row_filter: BooleanExpression) -> tuple[BooleanExpression, Boolean
 
 
 def _without_set(term: BooleanExpression) -> BooleanExpression:
-    """Return the range of the values instead of a test with a set of many values, and any other term unchanged."""
+    """Replace an IN with very many values by their range, and a NOT IN by IS NOT NULL, which match at least the same rows; return other terms unchanged."""
     if not isinstance(term, BoundPredicate) or len(term.values) <= MOST_VALUES:
         return term
     if term.operation is PredicateOperator.NOT_IN:

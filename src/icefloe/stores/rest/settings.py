@@ -124,7 +124,7 @@ def secrets_of(properties: Mapping[str, str]) -> list[str]:
 
 
 def planning_mode(text: str | None, of: str) -> str | None:
-    """Return who plans scans, `client` or `server`; None if it is not set. Raises `InvalidPropertyError`."""
+    """Parse the property that states who plans scans: `client`, `server`, or None for an empty value. Raises `InvalidPropertyError`, which names `of`."""
     mode = (text or "").strip().lower()
     if mode not in ("", CLIENT, SERVER):
         raise InvalidPropertyError(
@@ -144,7 +144,7 @@ def snapshot_mode(properties: Mapping[str, str]) -> str:
 
 
 def is_on(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return the boolean value of a property. Raises `InvalidPropertyError`."""
+    """Return the boolean value of a property. Raises `InvalidPropertyError` unless it is `true` or `false`, in any letter case."""
     text = str(properties.get(name, default)).strip().lower()
     if text not in ("true", "false"):
         raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step="set it to true or false")
@@ -152,7 +152,7 @@ def is_on(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def number(properties: Mapping[str, str], name: str, default: int, least: int = 0) -> int:
-    """Return the numeric value of a property. Raises `InvalidPropertyError`."""
+    """Return the value of a property as a whole number. Raises `InvalidPropertyError` for other texts, and for a number below `least`."""
     text = str(properties.get(name, default)).strip()
     if not text.isdecimal() or len(text) > 12 or int(text) < least:
         raise InvalidPropertyError(f"the catalog property {name} is {text!r}", next_step=f"set it to a whole number of at least {least}")

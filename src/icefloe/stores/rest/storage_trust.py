@@ -70,7 +70,7 @@ _PREFERRED: Mapping[str, tuple[str, ...]] = {
 
 
 def is_account(text: str) -> bool:
-    """Return whether a text can be the name of an account, and not a part of some other address."""
+    """Return whether a text consists of letters, digits and hyphens, as the name of an account does; an address has other characters too."""
     return _ACCOUNT.fullmatch(text) is not None
 
 
@@ -131,5 +131,5 @@ def _host(location: str) -> str:
 
 
 def _origin(text: str) -> object:
-    """Return the scheme, host and port of an address, without a trailing slash or a default port; for hosts of Azure without a scheme."""
+    """Return the scheme, host and port of an address, to compare addresses; HTTPS for an address without a scheme. An invalid address is returned as it is."""
     return origin_of(text if "://" in text else f"https://{text}") or text

@@ -83,7 +83,7 @@ class _Grant:
 
 
 class TableAccess:
-    """The properties for a table's files. See `icefloe.spec.ports.StorageAccess`.
+    """The access to a table's files that a REST catalog provides: storage properties and vended credentials. See `icefloe.spec.ports.StorageAccess`.
 
     Args:
         connection: The connection to the catalog.
@@ -154,7 +154,7 @@ class TableAccess:
 
     @property
     def token(self) -> str | None:
-        """The bearer token for requests about the table; empty if the server sent none."""
+        """The bearer token for requests about the table; None if the server sent none."""
         return self.config.get("token")
 
     def settings_for(self, location: str) -> StorageSettings:
@@ -298,7 +298,7 @@ class TableAccess:
         return [text for config in configs for name, text in config.items() if _is_secret(name) and text]
 
     def _renewal_time(self) -> float:
-        """Return the time at which credentials must be fetched again, before the first of them expires; never if the server sent no expiry time."""
+        """Return the time at which credentials must be fetched again, before the first of them expires; infinity without an expiry time."""
         configs = (self._grant.config, *(credential.config for credential in self._grant.credentials))
         expiries = [expiry for config in configs if (expiry := _expiry_s(config)) is not None]
         if not expiries:
@@ -327,7 +327,11 @@ class TableAccess:
             return is_newer
 
     def _fetch(self) -> tuple[tuple[StorageCredential, ...], dict[str, str]]:
-        """Fetch new credentials, if necessary by loading the table. Return those by prefix, and those in the table's configuration."""
+        """Fetch new credentials, by loading the table if the server has no endpoint for credentials.
+
+        Returns:
+            The credentials for location prefixes; and the properties in the table's configuration that are credentials.
+        """
         if self._connection.paths.has(Endpoint.LOAD_CREDENTIALS):
             query = {"planId": self._plan_id} if self._plan_id else None
             reply = self._connection.request(Endpoint.LOAD_CREDENTIALS, self._identifier, query=query, token=self.token)

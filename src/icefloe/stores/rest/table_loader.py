@@ -68,7 +68,7 @@ class _LoadedOnce:
 
 
 class TableLoader:
-    """A loader of tables. Any number of threads may use it.
+    """Loads tables from a REST server, and caches the last ones by ETag. Any number of threads may use it.
 
     Args:
         connection: The connection to the catalog.
