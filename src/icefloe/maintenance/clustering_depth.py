@@ -40,11 +40,12 @@ class ClusteringDepths:
     """The clustering of planned files by one column; the arrays have one element for each file.
 
     Attributes:
-        depths: The number of files of its partition, itself included, whose range of the column overlaps with the file's range. Ranges that only touch do not
-            overlap, so that sorted files with many rows of one value do not count, and a file with one value may have 0. -1 where bounds are unknown.
+        depths: For each file, the number of files of the same partition whose range of the column overlaps with its range; the file itself counts too. Ranges
+            that only touch do not overlap, so that sorted files with many rows of one value do not count, and a file with one value may have 0. -1 where the
+            bounds are unknown.
         files: The number of files with known bounds in the file's partition.
-        is_deep: A mask of the files with a depth of `LEAST_DEPTH` that a sort would separate from others of this depth. A file that overlaps only with files in
-            order is not among them, because a sort would write the same file again.
+        is_deep: A mask of the files whose depth is at least `LEAST_DEPTH`, and that overlap with another such file, so that a sort would separate both. For a
+            file that overlaps only with files of a smaller depth, a sort would write the same file again.
     """
 
     depths: NDArray[np.int64]
@@ -102,7 +103,7 @@ def clustering_depths(part: PlannedFiles, field_id: int, schema: Schema, partiti
 
 
 def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
-    """Return a number for each file: that of its partition, where the partitions of the part are numbered from 0 without gaps."""
+    """Return the number of each file's partition. The partitions that occur in `part` are numbered from 0 without gaps."""
     numbers = np.zeros(len(part), dtype=np.int64)
     for field in part.partition_type.fields:
         values = array_of_chunks(part.entries[partition_column(field.field_id)]).dictionary_encode(null_encoding="encode")
@@ -114,8 +115,8 @@ def partition_numbers(part: PlannedFiles) -> NDArray[np.int64]:
 def is_misplaced(part: PlannedFiles, *, order: SortOrder | CurveOrder, schema: Schema) -> NDArray[np.bool_]:
     """Return a mask of the files that a rewrite in this order would separate from other files.
 
-    For a sort order, these are the files whose range of the first key overlaps with at least `LEAST_DEPTH` files of their partition, one of them as deep. If
-    the key is a transform of a column, no file is in the mask. For a curve, see `is_unclustered`. Files with unknown bounds are not in the mask.
+    For a sort order, these are the files in `ClusteringDepths.is_deep` for the first key. If the key is a transform of a column, no file is in the mask. For a
+    curve, see `is_unclustered`. Files with unknown bounds are not in the mask.
 
     Args:
         part: Planned files with their statistics.

@@ -1,9 +1,11 @@
 """`EqualityDeleteConversion`: convert equality deletes to deletion vectors (format version 3) or position deletes (version 2). No data file is written.
 
-An equality delete file is removed once every live data file that it applies to has been searched for its rows. A commit that adds positions has the operation
-`delete`, although no row changes. The reason is a compaction that was planned before the equality deletes were added: its files keep the older sequence number,
-so that newer equality deletes apply to them and it need not check these, but only position deletes in `delete` and `overwrite` snapshots. If the conversion
-were a `replace`, such a compaction would restore the deleted rows. Spec: Scan Planning; Equality Delete Files; Deletion Vectors; Snapshots (operation).
+An equality delete file is removed once every live data file that it applies to has been searched for its rows.
+
+A commit that adds positions has the operation `delete`, although no row changes. The reason is a compaction that was planned before the equality deletes were
+added. Its files keep the older sequence number, so that newer equality deletes still apply to them. So it does not check for new equality deletes, but only for
+new position deletes, in `delete` and `overwrite` snapshots. If the conversion were a `replace`, such a compaction would restore the deleted rows.
+Spec: Scan Planning; Equality Delete Files; Deletion Vectors; Snapshots (operation).
 """
 
 from collections import Counter

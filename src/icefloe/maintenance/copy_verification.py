@@ -43,7 +43,7 @@ _LOG = "metadata-log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCopy:
-    """The numbers of what was compared and found equal.
+    """The numbers of snapshots, manifests, files and rows that were compared and found equal.
 
     Attributes:
         snapshots: The number of snapshots.
@@ -62,7 +62,7 @@ class VerifiedCopy:
 
 
 class CopyVerification:
-    """A comparison of a version of a table with its copy."""
+    """Compares one version of a table with its copy, and collects the differences."""
 
     def __init__(self, io: FileIO, prefix: PathPrefix, version: Version, missing_versions: Sequence[str]) -> None:
         self._io = io
@@ -186,7 +186,7 @@ class CopyVerification:
         self._compare_files(before, after)
 
     def _compare_bounds(self, where: str, before: Any, after: Any) -> None:
-        """Compare the bounds by which readers match deletes: equal for equality deletes; for position deletes with the new paths, or missing."""
+        """Compare the bounds in a delete manifest: those of equality deletes must be equal; those of position deletes have the new paths, or are missing."""
         contents = numpy_of(before["content"])
         equality = mask_array(contents == int(FileContent.EQUALITY_DELETES))
         for name in _OF_BYTES:
@@ -242,7 +242,7 @@ class CopyVerification:
         return [] if same else [Problem(where=location, what=what)]
 
     def _deletes_of(self, row: dict[str, Any], *, moves: bool) -> dict[str, Any]:
-        """Return the deleted positions by data file, with the paths of data files in the copy."""
+        """Return the deleted positions of a position delete file or vector as bytes, by data file; with `moves`, the paths are those in the copy."""
         file = DataFile(
             file_path=row["file_path"],
             file_format=FileFormat(row["file_format"]),

@@ -33,7 +33,7 @@ G = TypeVar("G", bound=Sized)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedGroup:
-    """A group that was not rewritten.
+    """A group of files that a rewrite gave up.
 
     Attributes:
         files: The number of files in the group.
@@ -89,7 +89,13 @@ class GroupRewriteResult(OperationResult):
 
 @dataclass(frozen=True, slots=True)
 class WrittenGroup(Generic[G]):
-    """A group with its new files, which are not committed yet, and the delete files that turned out to be replaced only when they were read."""
+    """A group with its new files, which are not committed yet.
+
+    Attributes:
+        group: The group, as planned.
+        added: The new files.
+        superseded: Older delete files that the commit removes too, because the group turned out to include their positions when it was written.
+    """
 
     group: G
     added: tuple[DataFile, ...]
@@ -227,10 +233,10 @@ class GroupRewrite(Generic[P, G, R]):
 
     @abstractmethod
     def _update(self, start: UpdateSnapshot, plan: P, written: Sequence[WrittenGroup[G]]) -> RewriteDataFiles | RowChanges:
-        """Return a commit that adds and removes the files; it is not validated yet."""
+        """Return a commit that adds the new files and removes the files that they replace; it is not validated yet."""
 
     def _round(self, plan: P, groups: Sequence[G]) -> list[G]:
-        """Write and commit groups. Return those that lost to another writer."""
+        """Write and commit groups. Return the groups that lost to another writer."""
         lost: list[G] = []
         options = self._commit_options
         for batch in self._batches(groups):

@@ -184,7 +184,7 @@ def files_of_branch(metadata: TableMetadata, snapshot: Snapshot | None, read: Re
 
     Raises:
         InvalidSchemaError: One of the columns does not exist.
-        InvalidInputError: A column is not of a primitive type.
+        InvalidInputError: A column is nested, or not of a primitive type.
         NoSuchFileError, AvroFormatError, ManifestFormatError: A manifest is missing or damaged.
     """
     schema = _measured_schema(metadata, columns)
@@ -263,7 +263,7 @@ class SpecFiles:
 
     @property
     def spec_id(self) -> int:
-        """The partition spec."""
+        """The id of the partition spec."""
         return self.part.spec_id
 
     @property

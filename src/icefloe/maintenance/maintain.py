@@ -67,7 +67,7 @@ ACTIONS: tuple[TableAction, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceArguments:
-    """The arguments of a run; None if the table's property, or its default, decides. The attributes are the parameters of `TableMaintenance.maintain`."""
+    """The arguments of `TableMaintenance.maintain`, under the same names. For an argument of None, the table's property or its default decides."""
 
     dry_run: bool = False
     max_bytes: int | None = None
@@ -132,7 +132,7 @@ class TableMaintenanceRun:
         )
 
     def work(self) -> tuple[PlannedWork, ...]:
-        """Return all work that pays, without the files that it changes."""
+        """Return all work that pays, without its `payload`; empty if `maintenance.enabled` is false."""
         if not self._is_enabled:
             return ()
         state = self._state()
@@ -159,9 +159,8 @@ class TableMaintenanceRun:
                 if is_stale:
                     self._table.refresh()
                 is_stale = False
-                # An earlier action may have renewed the state. If a plan older than the state were used, it would be validated only from the state's snapshot,
-                # so
-                # that deletes which others committed in between would be neither applied nor a conflict.
+                # An earlier action may have refreshed the table. A plan from the older state would be validated only from the table's new snapshot on, so that
+                # deletes which others committed in between would be neither applied nor a conflict.
                 if self._table.metadata is not state.metadata:
                     state = self._state()
                 report = self._run(action, state, allotted[action])

@@ -162,7 +162,7 @@ class MaintenanceProgress:
 
 @dataclass(slots=True)
 class SlicesDone(Generic[R]):
-    """The outcome of an action's slices; `done` is the work of the slices that did not fail."""
+    """The outcome of an action's slices so far: their results, the work of the slices without a failure, the work that is left, and the failures."""
 
     results: list[R] = field(default_factory=list)
     done: list[PlannedWork] = field(default_factory=list)
@@ -265,11 +265,16 @@ class SlicedAction(TableAction, Generic[R]):
     def rewrite(
         self, run: ActionRun, state: TableState, work: Sequence[PlannedWork]
     ) -> "tuple[GroupRewrite[Any, Any, R], Any, Sequence[Any]]":
-        """Return a rewrite for a part of the work, which is committed by itself, with its plan and the groups to rewrite."""
+        """Return the rewrite that does one slice of the work, with its plan and the groups to rewrite."""
 
     @abstractmethod
     def outcome(self, slices: SlicesDone[R]) -> tuple[str, int, int | None]:
-        """Return a description of the result, empty if nothing changed; the number of files; and the rewritten bytes, None for the cost of the work."""
+        """Summarize the results of all slices for the report.
+
+        Returns:
+            A description of the result, empty if nothing changed; the number of changed files; and the rewritten bytes, or None if the report shows the cost of
+            the finished work instead.
+        """
 
     def finish(self, run: ActionRun, slices: SlicesDone[R]) -> None:
         """Do the work that follows the last commit."""

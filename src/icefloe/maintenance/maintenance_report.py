@@ -53,7 +53,7 @@ class PlannedWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftWork:
-    """Work that is not done, and the reason."""
+    """Work that a maintenance run does not do, and the reason."""
 
     action: MaintenanceAction
     what: str
@@ -61,7 +61,7 @@ class LeftWork:
 
 
 class ActionState(StrEnum):
-    """The outcome of an action."""
+    """The outcome of a maintenance action."""
 
     DONE = "done"
     PLANNED = "planned"
@@ -72,7 +72,7 @@ class ActionState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionReport:
-    """One action of a run.
+    """The results of one action in a maintenance run.
 
     Attributes:
         action: The name of the action.

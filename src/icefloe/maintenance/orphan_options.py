@@ -1,4 +1,4 @@
-"""`OrphanOptions`: the checked arguments of `TableMaintenance.remove_orphan_files`, and those by which maintenance searches."""
+"""`OrphanOptions`: the checked arguments of `TableMaintenance.remove_orphan_files`, and the options with which `maintain` removes orphan files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,7 +90,10 @@ def orphan_options(
 
 
 def two_step_options(now_ms: int, mode: OrphanMode) -> OrphanOptions:
-    """Return the options by which maintenance lists orphan files or purges lists: the defaults, but a list is written even without orphan files."""
+    """Return the options by which `maintain` lists orphan files or purges lists.
+
+    They are the defaults, except that results have fewer paths, and that a list is written even without orphan files.
+    """
     return OrphanOptions(
         mode=mode,
         older_than_ms=now_ms - DEFAULT_AGE_MS,

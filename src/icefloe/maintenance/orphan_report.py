@@ -12,7 +12,7 @@ from icefloe.operations.orphans.path_database import LISTED
 
 
 class OrphanMode(StrEnum):
-    """What a removal does with orphan files."""
+    """What `remove_orphan_files` does with orphan files."""
 
     DELETE = "delete"  # delete them at once, as Java does
     QUARANTINE = "quarantine"  # write them to a list in the table's metadata folder

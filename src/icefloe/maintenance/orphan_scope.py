@@ -46,10 +46,10 @@ class OrphanScope:
 
     Attributes:
         location: The folder as spelled by the caller or the metadata.
-        place: The resolved place of the folder.
-        own: The place of the table's own location, if it is inside the folder or the folder inside it.
+        place: The folder with links resolved.
+        own: The table's location with links resolved, if it is inside the folder, or the folder is inside it; else None.
         others: Tables of the catalog whose folders overlap with this folder.
-        without: Folders of other tables inside this folder.
+        without: Folders of other tables inside this folder, which are excluded.
     """
 
     location: str
@@ -126,7 +126,8 @@ def orphan_scope(handle: TableHandle, loaded: LoadedMetadata, location: str | No
 
     Raises:
         LocationNotAllowedError: Only the metadata itself states the table's location; or the folder from the caller contains, or is in, another table's folder.
-        InvalidInputError: The location from the caller is not a folder, or is a whole bucket or file system.
+        InvalidInputError: The location from the caller is not a folder, is a whole bucket or file system, contains the warehouse, or is the table's own folder
+            under a different path.
         UnsupportedFeatureError: The catalog does not return the location of the table's metadata file, so that this file would seem to be an orphan.
         StorageError: The catalog's tables cannot be listed.
     """

@@ -118,7 +118,7 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionDeletePlan:
-    """The groups of delete files to rewrite, and the counts of the others.
+    """The groups of delete files to rewrite, and counts of the delete files that are not rewritten.
 
     Attributes:
         snapshot_id: The snapshot that was planned on; None for a table without one.
@@ -261,7 +261,7 @@ def _position_deletes(
 
 
 def _outside(files: Sequence[DataFile], partitions: Collection[Hashable]) -> list[int]:
-    """Return the indexes of the delete files outside of these partitions, and not in a Puffin file with a vector of these partitions."""
+    """Return the indexes of the delete files outside of some partitions, except vectors that share a Puffin file with a vector of these partitions."""
     inside = {file.file_path for file in files if partition_of(file) in partitions}
     return [place for place, file in enumerate(files) if file.file_path not in inside]
 
@@ -321,7 +321,7 @@ def _vector_bundles(deletes: _Deletes, options: GroupOptions) -> _Bundles:
 
 
 def _whole_partitions(deletes: _Deletes, places: Rows, options: GroupOptions) -> list[Rows]:
-    """Group delete files with all files of a partition in the same group: a data file may have several delete files, and must get one vector."""
+    """Group delete files so that all files of a partition are in the same group: a data file may have several delete files, and must get one vector."""
     groups: list[Rows] = []
     waiting: list[Rows] = []
     count = size = 0

@@ -90,7 +90,7 @@ class QuarantineList:
 
 
 class QuarantineWriter:
-    """Writes a list. The list exists if the `with` block ends without an error."""
+    """Writes a list of orphan files. The list exists if the `with` block ends without an error."""
 
     def __init__(self, io: FileIO, folder: str, now_ms: int, uuid: str) -> None:
         """Create the file in a metadata folder. Raises `StorageError`."""

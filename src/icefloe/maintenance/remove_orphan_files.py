@@ -65,7 +65,7 @@ def _engine_of_view(view: Any) -> Engine:
 
 
 def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
-    """Return the old enough files from a view of Arrow data, as tables with the schema `LISTED`."""
+    """Return a function that yields the files of an Arrow `file_list_view` modified before `older_than_ms`, as tables with the schema `LISTED`."""
 
     def files() -> Iterator[Any]:
         for batch in view if isinstance(view, pa.RecordBatchReader) else arrow_table(view).to_batches():
@@ -87,7 +87,7 @@ def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
 
 @dataclass(slots=True)
 class OrphanRemoval:
-    """A removal of orphan files from one table."""
+    """Runs `remove_orphan_files` on one table, in any of its modes."""
 
     table: LoadedTable
     options: OrphanOptions
@@ -101,7 +101,7 @@ class OrphanRemoval:
     _looked_at: set[str] = field(init=False, default_factory=set)
 
     def run(self) -> RemoveOrphanFilesResult:
-        """Run the mode from the options. Raises the errors of `TableMaintenance.remove_orphan_files`."""
+        """Delete, list, purge or undo, as the mode in the options states. Raises the errors of `TableMaintenance.remove_orphan_files`."""
         handle, options = self.table.handle, self.options
         self.loaded = reload_metadata(handle, self.table.metadata)
         check_files_may_be_deleted(self.loaded.metadata)
@@ -146,7 +146,7 @@ class OrphanRemoval:
         return named or engine_choice().for_many(_live_files(self.loaded.metadata), engine_choice().live_files)
 
     def _search(self, collected: FoundOrphans, view: Any, lists: Callable[[], Iterable[Any]] | None = None) -> None:
-        """Collect the orphan files that are old enough in `collected`: from the folder, from a view of files, or from the files of lists."""
+        """Search the folder, a view of files, or the files in lists for orphan files, and add those that are old enough to `collected`."""
         handle, is_listing = self.table.handle, view is None and lists is None
         engine = IN_PROCESS if lists is not None else self._engine(view)
         is_arrow = view is not None and engine is IN_PROCESS
@@ -175,7 +175,7 @@ class OrphanRemoval:
         )
 
     def _unlisted_metadata_files(self, is_listing: bool) -> Iterator[str]:
-        """Yield the table's metadata files that the search has not listed: only its own metadata file shows a commit that may still happen."""
+        """Yield the table's metadata files that the search has not listed. They are needed, because a commit that may still happen is only in its own file."""
         folders = [*list_folders(self.loaded.metadata), self.loaded.location.rpartition("/")[0]]
         for folder in dict.fromkeys(folders):
             if not (is_listing and all(place.is_below(self.scope.place) for place in folders_of([folder]))):
@@ -318,7 +318,7 @@ class OrphanRemoval:
             raise refusal(handle.table_name, error) from error
 
     def _purge(self, orphans: FoundOrphans) -> RemoveOrphanFilesResult:
-        """Delete the files in lists that are old enough, after checking each file again; then delete the lists."""
+        """Delete the files in lists that are old enough, after checking each file again; then delete the lists, unless a file could not be deleted."""
         handle, now_ms = self.table.handle, self.table.handle.clock.now_ms()
         lists = quarantine_lists(handle.io, list_folders(self.loaded.metadata))
         due = [quarantined for quarantined in lists if quarantined.modified_ms <= now_ms - self.options.purge_delay_ms]

@@ -39,7 +39,7 @@ from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY
 
 
 class RemoveDanglingDeletesAction(WholeAction):
-    """Remove the delete files that apply to no data file."""
+    """The action that removes delete files which apply to no data file."""
 
     name = MaintenanceAction.REMOVE_DANGLING_DELETES
 
@@ -58,7 +58,7 @@ class RemoveDanglingDeletesAction(WholeAction):
 
 
 class RewriteDataFilesAction(SlicedAction[RewriteDataFilesResult]):
-    """Rewrite data files, and then remove the delete files that apply to no data file any more."""
+    """The action that rewrites data files, and then removes the delete files that apply to no data file any more."""
 
     name = MaintenanceAction.REWRITE_DATA_FILES
 
@@ -196,7 +196,7 @@ def _missing_spark(state: TableState, group: FileGroup) -> str:
 
 
 class ConvertEqualityDeletesAction(SlicedAction[ConvertEqualityDeletesResult]):
-    """Convert equality deletes to deletion vectors or position deletes."""
+    """The action that converts equality deletes to deletion vectors or position deletes."""
 
     name = MaintenanceAction.CONVERT_EQUALITY_DELETES
 
@@ -275,7 +275,7 @@ def _conversion_work(state: TableState, group: EqualityDeleteGroup) -> PlannedWo
 
 
 class RewritePositionDeleteFilesAction(SlicedAction[RewritePositionDeleteFilesResult]):
-    """Rewrite position delete files and deletion vectors."""
+    """The action that rewrites position delete files and deletion vectors."""
 
     name = MaintenanceAction.REWRITE_POSITION_DELETE_FILES
 
@@ -327,7 +327,7 @@ def _delete_group_work(group: DeleteGroup) -> PlannedWork:
 
 
 class RewriteManifestsAction(WholeAction):
-    """Merge the manifests of partition specs that have too many."""
+    """The action that merges the manifests of partition specs that have too many of them."""
 
     name = MaintenanceAction.REWRITE_MANIFESTS
 
@@ -385,7 +385,7 @@ def _rewritten_manifests(manifests: Sequence[ManifestFile], spec_id: int) -> lis
 
 
 def _young(state: TableState, changes: Sequence[PartitionChange]) -> str:
-    """Return the property because of which a partition with these changes is left."""
+    """Return the reason why a partition with these changes is left to its writers: the age of its newest commit, and the property that sets the limit."""
     minutes = max(0, state.now_ms - max(change.timestamp_ms for change in changes)) // MINUTE_MS
     return f"a commit {count_text(minutes, 'minute')} ago changed the partition (maintenance.min-age-minutes)"
 

@@ -1,4 +1,4 @@
-"""`RewriteOptions` and others: the options of rewrites, with the names and defaults of Java's actions. Spec: none."""
+"""`RewriteOptions`, `GroupOptions` and `CommitOptions`: the checked options of rewrites, with the names and defaults of Java's actions. Spec: none."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -191,7 +191,7 @@ class GroupOptions(CommitOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteOptions(GroupOptions):
-    """The checked options of a rewrite of data files. The module's options explain the attributes."""
+    """The checked options of a rewrite of data files. The `Option` values of this module explain the attributes."""
 
     output_spec_id: int
     delete_file_threshold: int

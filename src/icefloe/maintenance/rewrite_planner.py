@@ -117,7 +117,7 @@ class FileGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePlan:
-    """The groups to rewrite, in order, and the counts of the others.
+    """The groups of data files to rewrite, in order, and counts of the files that are not rewritten.
 
     Attributes:
         snapshot_id: The snapshot that was planned on; None for a table without one.
@@ -204,7 +204,7 @@ Chosen = tuple[Rows, NDArray[np.bool_]]  # the sizes of a part's files, and for 
 
 
 def _candidates(chosen_of: Sequence[Chosen]) -> Candidates:
-    """Collect the chosen files of all parts."""
+    """Collect the files that were chosen for the rewrite, from all parts of the plan."""
     rows_of = [np.flatnonzero(masks.any(axis=0)) for _, masks in chosen_of]
     alone = [place for place, reason in enumerate(RewriteReason) if reason in (RewriteReason.DELETES, RewriteReason.OVERLAP)]
     masks_of: list[NDArray[np.bool_]] = [masks[:, rows] for rows, (_, masks) in zip(rows_of, chosen_of, strict=True)]
@@ -317,7 +317,7 @@ def _pack(members: Rows, candidates: SizedFiles, options: GroupOptions) -> Itera
 
 
 def _pays(bundle: Rows, candidates: SizedFiles, options: GroupOptions) -> bool:
-    """Return whether the rewrite of a group pays: it gets fewer files, or files within the size limits, or loses many deleted rows."""
+    """Return whether the rewrite of a group pays: it has enough files, or enough bytes for a new file, or a file whose rewrite pays alone."""
     if options.rewrite_all or (1 < len(bundle) >= options.min_input_files):
         return True
     size = candidates.size(bundle)

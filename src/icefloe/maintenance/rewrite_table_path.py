@@ -33,7 +33,7 @@ FILE_LIST = "file-list"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewriteTablePathResult(OperationResult):
-    """The result of a run; with `dry_run`, the result that the call would have.
+    """The result of `rewrite_table_path`; with `dry_run`, the result that the call would have.
 
     Attributes:
         table: The table.
@@ -113,7 +113,7 @@ def rewrite_table_path(
     verify: bool,
     dry_run: bool,
 ) -> RewriteTablePathResult:
-    """Prepare a table for another place. Arguments and errors are those of `TableMaintenance.rewrite_table_path`."""
+    """Prepare a copy of a table at another location. Arguments and errors are those of `TableMaintenance.rewrite_table_path`."""
     prefix = path_prefix(source_prefix, target_prefix)
     _refuse_same_place(prefix)
     end = _version(table, end_version) or Version(table.metadata_location, table.metadata)
@@ -160,7 +160,7 @@ def rewrite_table_path(
 
 
 def _refuse_same_place(prefix: PathPrefix) -> None:
-    """Refuse prefixes that are the same place, or one inside the other, when links are resolved. Raises `InvalidInputError`."""
+    """Refuse prefixes that are the same folder, or one inside the other, when links are resolved. Raises `InvalidInputError`."""
     source, target = place_of_folder(prefix.source), place_of_folder(prefix.target)
     if source is not None and target is not None and source.overlaps(target):
         raise InvalidInputError(

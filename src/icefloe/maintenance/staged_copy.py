@@ -43,7 +43,7 @@ class Version:
 
 @dataclass(slots=True)
 class StagedCopy:
-    """The rewritten files of a run.
+    """Writes the files with new paths for one run of `rewrite_table_path`, and lists all files to copy.
 
     Attributes:
         io: The storage of the table, of the staging folder and, if an earlier copy is continued, of the copy.

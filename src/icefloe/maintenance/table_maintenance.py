@@ -94,7 +94,7 @@ class ExpireSnapshotsBuilder:
 
 
 class TableMaintenance:
-    """The maintenance operations of a table."""
+    """The maintenance operations of a table, as `table.maintenance`."""
 
     def __init__(self, table: LoadedTable) -> None:
         """Create the operations of a table. Each operation that commits also updates this table object."""
@@ -120,7 +120,10 @@ class TableMaintenance:
         remove_orphan_files: bool | None = None,
         snapshot_properties: Mapping[str, str] | None = None,
     ) -> MaintenanceReport:
-        """Run all maintenance that pays off: expiry, deletes, compaction, manifests and statistics, in this order.
+        """Run all maintenance that pays off.
+
+        The actions run in this order: expire snapshots, remove dangling deletes, convert equality deletes, rewrite data files, position deletes and manifests,
+        compute statistics, remove orphan files.
 
         The table's properties `maintenance.*` configure it; arguments override them. Partitions with young commits are left to their writers. If an action
         fails, the report has the error, and the other actions still run.
@@ -193,8 +196,8 @@ class TableMaintenance:
             The number of files replaced and written, and the groups that were given up.
 
         Raises:
-            InvalidInputError: An option is unknown or has an invalid value; the strategy is unknown; a sort has no order; or a column's type does not support
-                the curve.
+            InvalidInputError: An option is unknown or has an invalid value; the strategy is unknown; a sort has no order; a column's type does not support the
+                curve; or writes are staged.
             InvalidFilterError: The filter cannot be parsed, or names an unknown column.
             NoSuchSnapshotError: The branch does not exist.
             NoSuchFileError, DataFileFormatError, StorageError: A file cannot be read or written, and `partial-progress.enabled` is not set.
@@ -316,6 +319,7 @@ class TableMaintenance:
             The number of removed delete files by kind.
 
         Raises:
+            InvalidInputError: Writes are staged.
             NoSuchSnapshotError: The branch does not exist.
             CommitConflictError: Other writers won every retry of the commit.
             CommitUnknownError: The catalog's reply was lost; the commit may or may not have happened.

@@ -32,7 +32,7 @@ SHARED_FILES = "gc.enabled is false: the files may belong to other tables too"
 
 
 class ExpireSnapshotsAction(WholeAction):
-    """Expire the snapshots that the retention policy no longer keeps."""
+    """The action that expires the snapshots which the retention policy no longer keeps."""
 
     name = MaintenanceAction.EXPIRE_SNAPSHOTS
 
@@ -73,7 +73,7 @@ def retention_of(state: TableState) -> Retention:
 
 
 class ComputePartitionStatisticsAction(WholeAction):
-    """Write partition statistics for the head of `main`."""
+    """The action that writes partition statistics for the head of `main`."""
 
     name = MaintenanceAction.COMPUTE_PARTITION_STATS
 
@@ -95,7 +95,7 @@ class ComputePartitionStatisticsAction(WholeAction):
 
 
 class ComputeTableStatisticsAction(WholeAction):
-    """Count the distinct values of columns."""
+    """The action that counts the distinct values of columns."""
 
     name = MaintenanceAction.COMPUTE_TABLE_STATS
 
@@ -143,7 +143,7 @@ class OrphanSteps:
 
 
 class RemoveOrphanFilesAction(WholeAction):
-    """Search the folder for orphan files and write a list of them; in a later run, when the list is old enough, delete the listed files."""
+    """The action that writes a list of the orphan files in the folder; a later run, when the list is old enough, deletes the listed files."""
 
     name = MaintenanceAction.REMOVE_ORPHAN_FILES
 
