@@ -175,7 +175,7 @@ def row_count_findings(file: DataFile, rows: int, place: FindingPlace) -> Iterat
 
 
 def data_file_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with a data file, judged by its footer or header. A damaged file is a finding too."""
+    """Yield the findings about a data file, by its footer or header. A damaged file is a finding too."""
     file, place = listed.file, place_of(listed, manifest_place)
     check = _parquet_findings if file.file_format is FileFormat.PARQUET and file.key_metadata is None else _other_findings
     try:
@@ -318,7 +318,7 @@ def _offset_findings(file: DataFile, starts: Sequence[int], place: FindingPlace)
 
 
 def _other_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with a file that is not plain Parquet: an ORC or Avro file, or an encrypted file."""
+    """Yield the findings about a file that is not plain Parquet: an ORC or Avro file, or an encrypted file."""
     with open_by_format(layout, file) as stored:
         yield from _other_size(file, layout.io.size(file.file_path), place)
         yield from row_count_findings(file, stored.count_rows(), place)

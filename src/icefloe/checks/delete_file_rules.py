@@ -106,7 +106,7 @@ RULES = (VECTOR_DAMAGED, VECTOR_UNFRAMED, DELETES_DAMAGED, DELETES_UNSORTED, DEL
 
 
 def vector_findings(layout: TableLayout, vectors: Sequence[ListedFile], manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with the deletion vectors of one Puffin file. The footer of the file is read once."""
+    """Yield the findings about the deletion vectors of one Puffin file. The footer of the file is read once."""
     io, first = layout.io, vectors[0]
     place = place_of(first, manifest_place)
     try:
@@ -139,7 +139,7 @@ def _framing_findings(io: FileIO, file: DataFile, place: FindingPlace) -> Iterat
 
 
 def position_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with a position delete file. The rows of the file are read batch by batch."""
+    """Yield the findings about a position delete file. The rows of the file are read batch by batch."""
     file, place = listed.file, place_of(listed, manifest_place)
     yield from size_findings(layout, file, place, "delete file")
     order = _Order()
@@ -246,7 +246,7 @@ def _path_findings(file: DataFile, order: _Order, place: FindingPlace) -> Iterat
 
 
 def _row_column_findings(layout: TableLayout, file: DataFile, place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with the column `row` of a position delete file, which has copies of the deleted rows."""
+    """Yield the findings about the column `row` of a position delete file, which has copies of the deleted rows."""
     with open_by_format(layout, file) as stored:
         column = file_columns(stored.schema).by_id.get(DELETE_ROW_FIELD_ID)
         if column is None:
@@ -280,7 +280,7 @@ def _text(data: bytes) -> str:
 
 
 def equality_delete_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace) -> Iterator[Finding]:
-    """Yield what is wrong with an equality delete file: its size, rows, and the columns that it compares."""
+    """Yield the findings about an equality delete file: its size, rows, and the columns that it compares."""
     file, place = listed.file, place_of(listed, manifest_place)
     yield from size_findings(layout, file, place, "delete file")
     try:

@@ -118,7 +118,7 @@ class _Delete:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A live data file that a delete file refers to."""
+    """The partition and the data sequence number of a live data file that a delete file refers to."""
 
     partition: Key
     sequence_number: int | None
@@ -126,7 +126,7 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _DataFiles:
-    """What the rules need of the live data files of a manifest.
+    """The live data files of a manifest, reduced to what is compared with delete files.
 
     Attributes:
         targets: The data files that a delete file refers to, by location as `plain_location` returns it.
@@ -158,7 +158,7 @@ class _SnapshotFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotWithDeletes:
-    """A snapshot to check.
+    """A snapshot whose delete files are to be checked.
 
     Attributes:
         snapshot_id: The id of the snapshot.
@@ -184,7 +184,7 @@ class DeleteCheck:
     partition_types: Mapping[int, StructType]
 
     def findings(self, snapshots: Sequence[SnapshotWithDeletes]) -> Iterator[Finding]:
-        """Yield what is wrong with the delete files of snapshots. Each manifest is read once.
+        """Yield the findings about the delete files of snapshots. Each manifest is read once.
 
         Manifests that cannot be read are skipped: the check of manifests reports them.
 

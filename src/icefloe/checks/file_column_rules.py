@@ -212,9 +212,9 @@ def type_findings(
         arrow_schema: The columns of the file, with field ids.
         schemas: The schemas of the table, the current one first. A column is missing only if all of them require it: which one wrote the file is unknown.
         constants: Field ids of columns whose value comes from the partition, so that the file need not have them.
-        floors_nanoseconds: `StoredFile.floors_nanoseconds` of the file's reader.
+        floors_nanoseconds: Whether the file's reader returns all timestamps in nanoseconds, regardless of the file's unit.
         place: The place of the findings: the arguments of `Rule.finding` that they have in common.
-        int96: The file's `int96_places`.
+        int96: The leaf columns of the type INT96, as `int96_places` returns them.
         written_in: The time zone of an ORC file's local timestamps; see `column_problems`.
     """
     root = file_columns(arrow_schema)

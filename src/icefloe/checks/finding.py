@@ -14,7 +14,7 @@ MOST_FINDINGS = 1_000
 class Severity(StrEnum):
     """How much a finding matters. The names are the levels of SARIF."""
 
-    ERROR = "error"  # an engine fails, or reads other rows than were committed
+    ERROR = "error"  # an engine fails, or reads rows that differ from the committed ones
     WARNING = "warning"  # a writer of the table or a later operation may fail, or counts are wrong
     NOTE = "note"  # readers accept it
 

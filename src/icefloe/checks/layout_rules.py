@@ -313,9 +313,9 @@ def _field_ids(content: TableContent) -> Iterator[Finding]:
 
 
 def _reused_fields(content: TableContent) -> Iterator[Finding]:
-    """Yield partition fields that an earlier spec has with another id.
+    """Yield partition fields that an earlier spec has under a different field id.
 
-    Version 1 assigned ids by position. Tables of version 1 are left out, and in upgraded tables the specs whose ids are those of version 1.
+    Version 1 assigned field ids by position. So tables of version 1 are left out, and in upgraded tables the specs that still have the ids of version 1.
     """
     ids: dict[tuple[object, ...], tuple[int, int]] = {}
     for spec_id, spec in content.specs.items() if content.format_version > 1 else ():

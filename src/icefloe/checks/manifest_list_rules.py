@@ -237,7 +237,7 @@ def _partitions(summaries: tuple[tuple[Any, ...], ...], kind: StructType, named:
 
 
 def bounds_problem(kind: PrimitiveType, lower: bytes | None, upper: bytes | None) -> str | None:
-    """Return what is wrong with a pair of bounds of a type, as text for a message; None if they are right."""
+    """Return the problem of a pair of bounds of a type, as text for a message; None if they are right."""
     try:
         low, high = (None if bound is None else from_bytes(kind, bound) for bound in (lower, upper))
     except FormatError as error:

@@ -111,7 +111,7 @@ def length_findings(row: ManifestRow, size: int, place: FindingPlace) -> Iterato
 
 
 def count_findings(row: ManifestRow, entries: ManifestEntries, place: FindingPlace) -> Iterator[Finding]:
-    """Yield a finding for each wrong count of the manifest list, and if its `min_sequence_number` is greater than that of a live entry."""
+    """Yield a finding for each wrong count in a manifest list's entry, and one if its `min_sequence_number` is greater than that of a live file."""
     if not (entries.is_live | entries.is_deleted).all():
         return  # another rule reports an entry with an unknown status
     records = entries.numbers("record_count")

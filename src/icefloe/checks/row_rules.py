@@ -84,7 +84,7 @@ _MOST_RUNS = 1_000_000
 
 
 def row_findings(layout: TableLayout, listed: ListedFile, manifest_place: FindingPlace, rules: frozenset[str]) -> Iterator[Finding]:
-    """Yield what the rows of a data file contradict: the metadata of its entry, or the rules of row lineage.
+    """Yield the findings about the rows of a data file: values that contradict the metadata of its entry, or violate the rules of row lineage.
 
     Args:
         layout: The metadata of the table.

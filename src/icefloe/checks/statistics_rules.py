@@ -121,7 +121,7 @@ def statistics_field_findings(content: TableContent) -> Iterator[Finding]:
 
 
 def statistics_findings(content: TableContent, layout: TableLayout, depths: frozenset[Depth]) -> Iterator[Callable[[], Iterator[Finding]]]:
-    """Yield one check for each statistics file. If `depths` has only `Depth.FILES`, the check compares sizes only."""
+    """Yield a function for each statistics file that checks it, and yields the findings. If `depths` has only `Depth.FILES`, the check compares sizes only."""
     reads = bool(depths & {Depth.DATA, Depth.VALUES})
     for file in content.statistics:
         yield partial(_statistics_file, file, content, layout, reads)

@@ -86,7 +86,7 @@ DUPLICATE_ID = Rule(
 )
 RULES = (REQUIRED_FIELD, FIELD_TYPE, SCHEMA_INVALID, SPEC_INVALID, SORT_ORDER_INVALID, DUPLICATE_ID)
 
-# The rule that an entry of each list violates if it cannot be decoded for another reason than a missing field.
+# The rule that an entry of each list violates if it cannot be decoded although no field is missing.
 _RULE_OF = {SCHEMAS.key: SCHEMA_INVALID, PARTITION_SPECS.key: SPEC_INVALID, SORT_ORDERS.key: SORT_ORDER_INVALID}
 # The most problems of one entry that become findings.
 _MOST_PROBLEMS = 20

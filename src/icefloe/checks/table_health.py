@@ -35,7 +35,7 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 
 
 class HealthState(StrEnum):
-    """Whether a measure needs care: it reached its threshold."""
+    """Whether a measure of a table's health needs care, because it reached its threshold."""
 
     GOOD = "good"
     NEEDS_CARE = "needs care"

@@ -64,7 +64,7 @@ _KEPT_MANIFESTS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationArguments:
-    """What a run validates.
+    """Which snapshots of a table a validation checks, and how deep.
 
     Attributes:
         current_only: Validate only the current snapshot, not all snapshots of the metadata file.
@@ -80,7 +80,7 @@ class ValidationArguments:
 
 
 def depths_of(*, files: bool = False, data: bool = False, values: bool = False, orphans: bool = False) -> frozenset[Depth]:
-    """Return what a run reads beyond metadata, as chosen by the options of the same names."""
+    """Return the depths that the options of the same names choose: what a validation reads beyond metadata."""
     chosen = ((files, Depth.FILES), (data, Depth.DATA), (values, Depth.VALUES), (orphans, Depth.ORPHANS))
     return frozenset(depth for is_chosen, depth in chosen if is_chosen)
 
@@ -145,7 +145,7 @@ def validate_table(
 
 
 class _Run:
-    """The state of one run."""
+    """One run of `validate_table`: it checks a table from the metadata file down to the data files, and collects the findings."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class _Run:
             return ()
 
     def _check_deletes(self, snapshots: Iterable[SnapshotManifests], digests: Sequence[ManifestDigest], content: TableContent) -> None:
-        """Add the findings about delete files, of the snapshot of the arguments; by default of the current snapshot and of each branch and tag."""
+        """Add the findings about the delete files of the snapshot to validate, or by default of the current snapshot and of each branch and tag."""
         heads = {ref.snapshot_id for ref in content.refs.values()} | {content.current_snapshot_id}
         check = DeleteCheck(read=partial(read_plain, self._io), partition_types=content.partition_types())
         checked = []

@@ -136,7 +136,7 @@ class Users:
 
     @classmethod
     def of(cls, users: Iterable[User]) -> "Users":
-        """Return a collection of users.
+        """Return the users by name.
 
         Raises:
             InvalidInputError: Two users have the same name.

@@ -102,7 +102,7 @@ def _columns(schema: Any) -> int:
 
 
 def _lengths(holder: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the lengths of lists in the definitions of a body or update, each after the name of its limit."""
+    """Yield, for each list in the definitions of a body or update, the name of the limit that applies to it, and its length."""
     for name in ("partition-spec", "write-order", "spec", "sort-order"):
         yield "layout_fields", _length_of(holder, name, "fields")
     yield "representations", _length_of(holder, "view-version", "representations")

@@ -158,7 +158,7 @@ def _check(requirements: Sequence[Requirement], table: TableMetadata | None) -> 
 
 
 def _with_last_column_id(update: Update, base: TableMetadata) -> Update:
-    """Raise a last column id that is too low in an update: older clients send the highest id of their schema, from which a column was dropped."""
+    """Correct an update whose last column id is too low: older clients send the highest id of their schema, from which a column was dropped."""
     if isinstance(update, AddSchema) and update.last_column_id is not None and update.last_column_id < base.last_column_id:
         return replace(update, last_column_id=None)
     return update

@@ -34,7 +34,7 @@ LOADED_AGAIN = Answer()
 
 
 def kept_answer(answer: Answer, *, may_be_loaded: bool) -> Answer | None:
-    """Return what is kept of a response for retries.
+    """Decide what to keep of a response for a retry with the same idempotency key.
 
     Credentials are never kept. If a response with credentials cannot be loaded again, it is that of a staged table, and staging a table again changes nothing.
 
@@ -66,7 +66,7 @@ def checked_key(text: str) -> str:
 
 
 class IdempotencyStore(Protocol):
-    """The kept responses to requests with idempotency keys."""
+    """Keeps the responses to requests with idempotency keys, and returns them if such a request is sent again."""
 
     def once(self, user: str, key: str, request: str, act: Callable[[], Answer], load: Callable[[], Answer] | None = None) -> Answer:
         """Return the response to the first request with a key. If there is none, execute the request.
@@ -103,7 +103,7 @@ class _Entry:
 
 
 class MemoryIdempotencyStore:
-    """The kept responses of this process. A restart drops them."""
+    """An `IdempotencyStore` in the memory of this process. A restart drops the responses."""
 
     def __init__(self, lifetime_s: float = LIFETIME_S, wait_s: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         """Create the store.

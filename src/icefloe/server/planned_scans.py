@@ -31,7 +31,7 @@ PLANNERS = 4
 
 
 class PlannedScans:
-    """The plans of this process. Any number of threads may use it."""
+    """Makes the scan plans of this process, and keeps the last ones. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -40,7 +40,7 @@ class PlannedScans:
         self._planners = ThreadPoolExecutor(PLANNERS, thread_name_prefix="icefloe-plan")
 
     def plan(self, key: str, make: Callable[[], ScanPlan], wait_s: float, *, reads_all: bool = True) -> ScanPlan | None:
-        """Return a plan. If it is not kept, it is made.
+        """Return the plan for a key: the plan that this process has, or a new one that `make` makes in another thread.
 
         Args:
             key: The key of the plan.

@@ -52,7 +52,7 @@ NO_CONTENT = Answer(status=204)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request.
+    """One request, decoded for the operation that it calls.
 
     Attributes:
         path: The parameters of the path, still percent-encoded.
@@ -195,13 +195,13 @@ def identifier_json(identifier: Identifier) -> dict[str, Any]:
 
 
 def levels(value: Any) -> str | None:
-    """Return the problem of a value that should be a list of texts, such as the levels of a name; None if it is one."""
+    """Check that a JSON value is a list of texts, such as the levels of a name. Return the problem as text; None if there is none."""
     is_list = isinstance(value, list) and bool(value) and all(isinstance(level, str) for level in value)
     return None if is_list else "expected a list of texts"
 
 
 def text_value(value: Any) -> str | None:
-    """Return the problem of a value that should be text; None if it is text."""
+    """Check that a JSON value is a text. Return the problem as text; None if there is none."""
     return None if isinstance(value, str) else "expected text"
 
 

@@ -58,7 +58,7 @@ MOST_KEYS, MOST_PARAMETERS = 1000, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignRequest:
-    """A request to S3 that a client plans to send."""
+    """A request to S3 that a client plans to send, and for which it requests a signature."""
 
     method: str
     uri: str

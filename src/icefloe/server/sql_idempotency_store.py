@@ -37,7 +37,7 @@ KEYS = Table(
 
 
 class SqlIdempotencyStore:
-    """The kept responses to requests with idempotency keys, in a PostgreSQL database."""
+    """An `IdempotencyStore` in a PostgreSQL database, which several workers and servers can share."""
 
     def __init__(self, engine: Engine, catalog: str, lifetime_s: float = LIFETIME_S, wait_s: float = 30.0) -> None:
         """Create the store, and its table if that does not exist.
