@@ -17,7 +17,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class Append:
-    """An append of data files to the head of the context's branch.
+    """The commit action that adds data files to a branch.
 
     The new manifests are written at the first attempt and reused by every retry. They are written again only if another writer upgraded the format version of
     the table in the meantime.

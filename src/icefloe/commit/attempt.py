@@ -28,7 +28,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt to apply a change to a base.
+    """One attempt to apply a change to a base, the current metadata of a table: the files to write, the updates and the requirements.
 
     A change of metadata only, such as of the schema, has only `updates` and `requirements`.
 

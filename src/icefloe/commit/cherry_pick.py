@@ -37,7 +37,7 @@ _CHANGE_AGAIN = "make the change again on the branch"
 
 
 class CherryPick:
-    """A pick of the snapshot `snapshot_id` for the branch of `context`. A retry checks all rules again on the newer head."""
+    """The commit action that applies the change of the snapshot `snapshot_id` to a branch. A retry checks all rules again on the newer head."""
 
     def __init__(self, snapshot_id: int, context: CommitContext) -> None:
         self._snapshot_id = snapshot_id
@@ -140,7 +140,7 @@ class CherryPick:
     def _check_not_live(self, base: TableMetadata, picked: Snapshot, head: Snapshot, read: Read) -> None:
         """Refuse a snapshot if one of its files is live on the branch already. This finds an earlier pick that is no longer in the history, because it expired.
 
-        Not read are manifests that the picked snapshot inherited, and manifests of other partitions: they cannot contain its files.
+        Manifests that the picked snapshot inherited, and manifests of other partitions, are not read, because they cannot contain its files.
         """
         for manifest in read_manifests(head, read):
             if manifest.content != ManifestContent.DATA or not manifest.has_live_files or manifest.manifest_path in self._older_manifests:

@@ -4,8 +4,9 @@ The entries stay columns; `DataFile` objects are built only if there is a cluste
 
 A manifest list has the range of each partition field in a manifest, and a planner skips the manifests whose range does not contain the value of a filter.
 Entries that are sorted by day and then by bucket give manifests that all contain every bucket, so a filter by bucket skips none. Therefore several orders are
-compared: lexicographic orders of the fields, and an order along a curve through all fields. The order is chosen with which filters by one value of a field open
-the smallest share of manifests, summed over all fields. Spec: Manifests; Manifest Lists (`field_summary`); Scan Planning.
+compared: lexicographic orders of the fields, and an order along a curve through all fields. For each order, the share of manifests that a filter by one value
+of a field opens is summed over all fields; the order with the smallest sum is chosen.
+Spec: Manifests; Manifest Lists (`field_summary`); Scan Planning.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -303,7 +303,7 @@ class _Validation:
     def no_deletes_beside_vectors(self, changes: FileChanges) -> None:
         """Refuse added position deletes for data files that get a deletion vector, because a deletion vector replaces all position deletes.
 
-        JAVA: validateAddedDVs.
+        Deletes that this commit removes are allowed, and position delete files of a `replace`, which delete no additional rows. JAVA: validateAddedDVs.
         """
         added = AddedDeletes(self.base, self._added_delete_files(ADDS_VECTORS, lambda _, entries: entries))
         partitions = {file.referenced_data_file: (file.spec_id, file.partition) for file in changes.added_deletes}

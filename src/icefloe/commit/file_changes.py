@@ -68,7 +68,7 @@ class FileChanges:
 
     @property
     def targets(self) -> dict[str, Partition]:
-        """The data files that added deletes refer to by path: the partition of the deletes by path. These data files must be live in the table."""
+        """The data files of the table to which added delete files refer, which must be live: the partition of the delete file, by the path of the data file."""
         added_paths = {file.file_path for file in self.added}
         return {
             file.referenced_data_file: (file.spec_id, file.partition)
@@ -78,7 +78,7 @@ class FileChanges:
 
     @property
     def vector_targets(self) -> frozenset[str]:
-        """The data files that get a deletion vector."""
+        """The paths of the data files that get a deletion vector."""
         return frozenset(file.referenced_data_file for file in self.added_deletes if is_deletion_vector(file) and file.referenced_data_file)
 
 

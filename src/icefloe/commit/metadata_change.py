@@ -13,7 +13,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class MetadataChange:
-    """A change of metadata, as a function of the base."""
+    """A commit action that changes metadata only. Its updates are computed again from the current metadata at each attempt."""
 
     def __init__(
         self, updates: Callable[[TableMetadata], Sequence[Update]], requirements: Sequence[Requirement], new_files: Sequence[str] = ()

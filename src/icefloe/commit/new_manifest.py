@@ -260,11 +260,11 @@ class ManifestMergeManager:
         self._new_manifest_files.update((file.location, file) for file, _ in new_manifests)
 
     def manifests_of_commit(self, manifests: Iterable[ManifestFile]) -> tuple[ManifestFile, ...]:
-        """Return those of the manifests that this commit created."""
+        """Return, out of `manifests`, the manifests that this commit created."""
         return tuple(manifest for manifest in manifests if manifest.added_snapshot_id == self._context.snapshot_id)
 
     def new_files(self, manifests: Iterable[ManifestFile]) -> tuple[NewFile, ...]:
-        """Return the files of those manifests that this commit created."""
+        """Return the files to write for the manifests among `manifests` that this commit created."""
         new_files = self._new_manifest_files
         return tuple(new_files[manifest.manifest_path] for manifest in manifests if manifest.manifest_path in new_files)
 

@@ -18,7 +18,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class Overwrite:
-    """An overwrite of whole data files. Delete files that apply to a removed data file only are removed with it."""
+    """The commit action that removes whole data files, and can add others. Delete files that apply to a removed data file only are removed with it."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ _RETENTION = {
 
 
 class RefChange:
-    """A change of refs, as a function of the base."""
+    """A commit action that changes branches and tags. Its updates are computed again from the current metadata at each attempt."""
 
     def __init__(
         self, updates: Callable[[TableMetadata], Sequence[SetSnapshotRef | RemoveSnapshotRef]], expected: Mapping[str, SnapshotRef | None]

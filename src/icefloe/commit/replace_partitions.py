@@ -22,7 +22,7 @@ REPLACE_PARTITIONS = "replace-partitions"
 
 
 class ReplacePartitions:
-    """A replacement of the partitions that the added files are in. Files of other partition specs are kept.
+    """The commit action that replaces all files of the partitions that its new files are in. Files of other partition specs are kept.
 
     If the spec is unpartitioned, the added files replace all files of the table.
     """

@@ -36,7 +36,7 @@ from icefloe.spec.schema.schema_evolution import evolve_schema
 
 
 class ReplaceTable:
-    """A replacement of the definition of a table.
+    """The commit action of REPLACE TABLE: it replaces the definition of a table, and removes the rows.
 
     Rows that another writer adds before the commit are replaced like all others. A concurrent change of the schema, spec or sort order is a conflict, because
     the new rows were written with column ids that would change.

@@ -1,6 +1,7 @@
-"""Entries of a snapshot summary in which a commit records its lost attempts and its checks against other writers. Without any of these it records nothing.
+"""Entries of a snapshot summary in which a commit records its lost attempts and its checks against other writers.
 
-`icefloe.inspect.explain_commit` reads it from stored snapshots. Spec: Snapshots (`summary`); Commit Conflict Resolution and Retry.
+A commit that lost no attempt and checked no newer snapshot records nothing. `icefloe.inspect.explain_commit` reads the entries of stored snapshots.
+Spec: Snapshots (`summary`); Commit Conflict Resolution and Retry.
 """
 
 import re
@@ -25,7 +26,7 @@ _MANIFEST_LIST = re.compile(r"snap-\d+-(?P<attempt>\d{1,9})-[^/]*\.avro")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRecord:
-    """The record in the summary of a snapshot.
+    """What the summary of a snapshot records about the attempts and the checks of its commit.
 
     Attributes:
         attempts: How often the commit was attempted; None if that is not recorded.

@@ -17,7 +17,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class RewriteFiles:
-    """A replacement of data files by files with the same rows, without the rows that were deleted in the snapshot that was read."""
+    """The commit action that replaces data files by files with the same rows, without the rows that were deleted in the snapshot that was read."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ class _ClusteredManifests:
     entries: int = 0
 
     def on(self, format_version: int, manifests: Sequence[ManifestFile]) -> "_ClusteredManifests | None":
-        """Return these manifests for another attempt with the given manifests; None if they cannot be reused for it.
+        """Return the new manifests for an attempt on a base that lists `manifests`; None if they cannot be reused for it.
 
         Sources without live files may be missing, because every commit drops such manifests.
         """
@@ -56,7 +56,7 @@ class _ClusteredManifests:
 
 
 class RewriteManifests:
-    """A rewrite of the live entries of some manifests as new manifests of about `commit.manifest.target-size-bytes`.
+    """The commit action that writes the live entries of some manifests to new manifests of about `commit.manifest.target-size-bytes`.
 
     Encrypted manifests, and manifests of a spec with an unknown transform, cannot be written again and are kept. The new snapshot must have the same data and
     delete files as its parent.

@@ -15,7 +15,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class RowDelta:
-    """A row-level change.
+    """The commit action of a row-level change: it adds delete files and data files, and can remove some.
 
     A data file has at most one deletion vector. A new one that replaces a vector or position deletes must contain their positions, and they must be in
     `removed_deletes`. A data file that deletes refer to (`referenced_data_file`) must be live in the table or among `added`, in the partition of the deletes.

@@ -28,7 +28,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class SelectedFiles:
-    """The files that the rule of one commit selects on one base."""
+    """Finds the files that a commit removes by a row filter or by partition, in the metadata of one attempt."""
 
     def __init__(self, base: TableMetadata, changes: FileChanges, first_base: TableMetadata) -> None:
         """Bind the row filter to the schema of the base.

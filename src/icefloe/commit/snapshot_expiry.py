@@ -20,7 +20,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class SnapshotExpiry:
-    """An expiry of snapshots.
+    """The commit action that expires snapshots.
 
     Attributes:
         base: the base of the last attempt.

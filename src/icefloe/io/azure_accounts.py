@@ -28,7 +28,11 @@ def account_ends(host: str) -> set[str]:
 
 
 def account_of_keys(properties: Mapping[str, str]) -> str:
-    """Return the account, in lower case, of the keys whose property does not end in an account; empty if no property or connection string has it."""
+    """Return the account of the keys in properties whose names have no account as suffix.
+
+    Returns:
+        The account, in lower case, from a property with its name or from the connection string; empty if neither has it.
+    """
     if name := next((properties[name] for name in ACCOUNT_NAMES if properties.get(name)), ""):
         return name.lower()
     in_text = re.search(r"(?:^|;)\s*AccountName=([^;]+)", properties.get(CONNECTION_STRING, ""), re.IGNORECASE)

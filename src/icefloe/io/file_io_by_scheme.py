@@ -264,7 +264,7 @@ class SchemeFileIO:
         return self.at(location).open_input(location)
 
     def open_sized_input(self, location: str, size: int, ending: bytes) -> Any:
-        """Return a seekable file. If the file ends with the bytes `ending` at the length `size`, the store's size is not requested."""
+        """Open a file of a known size, and return a seekable file. The store's size is not requested if the bytes before the position `size` are `ending`."""
         storage = self.at(location)
         return storage.open_sized_input(location, size, ending) if isinstance(storage, OpensSizedFiles) else storage.open_input(location)
 
@@ -282,11 +282,11 @@ class SchemeFileIO:
         return self.at(location).open_output(location)
 
     def open_unique_output(self, location: str) -> Any:
-        """Create a file under a unique name from the caller, and return a `pyarrow.NativeFile` to write it."""
+        """Create a file whose name the caller has made unique, and return a `pyarrow.NativeFile` to write it."""
         return unique_output(self.at(location), location)
 
     def write_unique(self, location: str, content: Any) -> None:
-        """Write a small file under a unique name from the caller. A failed write may leave a part of the file."""
+        """Write a small file whose name the caller has made unique. A failed write may leave a part of the file."""
         write_unique(self.at(location), location, content)
 
 

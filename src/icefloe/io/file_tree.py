@@ -48,7 +48,7 @@ class HiddenNames:
 
     @classmethod
     def of_fields(cls, names: Iterable[str]) -> "HiddenNames":
-        """Return the rule for a table with partition fields of these names."""
+        """Return the rule for the folder of a table that has partition fields of these names."""
         return cls(tuple(sorted({f"{name}=" for name in names if name.startswith(("_", "."))})))
 
     def hides(self, name: str) -> bool:
@@ -62,7 +62,7 @@ class HiddenNames:
 
 @dataclass(frozen=True, slots=True)
 class FolderPart:
-    """A folder to list.
+    """A folder that a listing has still to list.
 
     Attributes:
         folder: Its location, without a slash at its end.

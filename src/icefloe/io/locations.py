@@ -130,7 +130,7 @@ def join(location: str, *parts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A resolved location.
+    """A location in a form that can be compared: symbolic links are resolved, and aliases of a scheme are replaced.
 
     Attributes:
         store: `file`, or the scheme and the authority, such as `s3://bucket`.
@@ -151,7 +151,7 @@ class Place:
 
     @property
     def in_any_spelling(self) -> "Place":
-        """Return the place with its host in lower case, or removed where URLs may leave it out. Places that differ in this form are different."""
+        """Return the place with its host in lower case, or removed where URLs may leave it out. Places that still differ are certainly different."""
         scheme, _, authority = self.store.lower().partition("://")
         if scheme == "hdfs":
             return Place(scheme, self.path)
@@ -202,7 +202,7 @@ def _place_in_store(location: str) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class LocationScope:
-    """A set of folders, possibly with exclusions inside them.
+    """The folders that locations may be in, possibly with excluded places inside them.
 
     Attributes:
         folders: The folders.

@@ -48,7 +48,7 @@ _TRUTH = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """The settings of the cache, from the properties of a catalog.
+    """The settings of the manifest cache, from the properties of a catalog.
 
     Attributes:
         expiration_ms: Milliseconds after which unused columns are dropped; 0 for never.
@@ -69,7 +69,8 @@ class CacheSettings:
         """Return the settings from a catalog's properties; None if the cache is disabled.
 
         Raises:
-            InvalidPropertyError: A value is not a boolean, not a whole number, too small, or not the absolute path of a folder, where one is required.
+            InvalidPropertyError: A value is not a boolean, not a whole number, too small, or not the absolute path of a folder, where one is required; or a
+                folder is configured on a system without file owners and modes.
         """
         enabled = _TRUTH.get(str(properties.get(ENABLED, "true")).lower())
         if enabled is None:
@@ -111,7 +112,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The range of a unit's rows that belongs to one manifest."""
+    """The range of rows that one manifest has in a `_Unit`, the table of several manifests that were decoded together."""
 
     unit: _Unit
     start: int
@@ -125,7 +126,7 @@ def memory_of(table: Any, manifests: int) -> int:
 
 
 class ManifestCache:
-    """The decoded manifests of this process for one combination of settings."""
+    """The decoded manifests of this process for one combination of settings. Manifests of one storage and one partition type are a group."""
 
     def __init__(self, settings: CacheSettings) -> None:
         self.settings = settings
@@ -139,7 +140,7 @@ class ManifestCache:
         self.decoding: dict[Hashable, threading.Event] = {}
 
     def rows_of(self, group: Hashable) -> Mapping[Hashable, _Rows]:
-        """Return the rows of each cached manifest of a group. The lock must be held."""
+        """Return the rows of the cached manifests of a group (one storage and one partition type), by manifest. The lock must be held."""
         return self._rows.get(group, {})
 
     def statistics_of(self, group: Hashable) -> frozenset[Statistic] | None:
@@ -432,8 +433,8 @@ def cached_manifests(io: FileIO) -> CachedManifests | None:
 def keep_written(io: FileIO, manifests: Sequence[ManifestFile], contents: Mapping[str, bytes], partition_type: StructType) -> None:
     """Put manifests that this process has written into the cache, so that its next scan need not decode them.
 
-    The cached columns include the statistics that scans of such manifests have used. Nothing is cached if there was no such scan, or if more than one of the
-    manifests is long.
+    The cached columns include the statistics that scans of such manifests have used. Nothing is cached if there was no such scan, or if the manifests together
+    are longer than the longest manifest that is cached (`CacheSettings.content_length`).
 
     Args:
         io: The storage.

@@ -71,7 +71,8 @@ class ObjectStoreFileIO:
     def write(self, location: str, content: Content, *, overwrite: bool = False) -> None:
         """Write the whole object; readers see either all of it or nothing. Raises `FileAlreadyExistsError` unless `overwrite`.
 
-        An existing object with exactly this content is not an error: the store had written it, but the reply was lost, and the library repeated the request.
+        In S3, Google Cloud Storage and Azure, an existing object with exactly this content is not an error: the store had written it, but the reply was lost,
+        and the library repeated the request.
         """
         path, data = self.own_form(location), whole(content)
 
@@ -186,7 +187,11 @@ class ObjectStoreFileIO:
         return ObjectInput(RangeReads(fetch, lambda: self.size(location), expected_size, ending), mode="r")
 
     def open_output(self, location: str) -> Any:
-        """Return a `pyarrow.PythonFile` for a new object, which exists once the file is closed; a long one is uploaded in parts meanwhile."""
+        """Return a `pyarrow.PythonFile` for a new object, which exists once the file is closed; a long one is uploaded in parts meanwhile.
+
+        Raises:
+            FileAlreadyExistsError: The object exists.
+        """
         if self.exists(location):
             raise storage_error(FileExistsError(errno.EEXIST, "exists", location), location)
         return self.open_unique_output(location)

@@ -58,7 +58,9 @@ def _start_of_end(size: int) -> int:
 
 
 class RangeReads(io.RawIOBase):
-    """An open file. Only one thread uses it at a time, because Arrow locks a Python file.
+    """An open file in an object store, which is read with as few requests as possible.
+
+    Only one thread uses it at a time, because Arrow locks a Python file.
 
     Args of the constructor: `fetch` requests ranges in parallel and returns their bytes; `size` requests the file's size from the store; `expected_size` is the
     size from a manifest, which is used only if the file ends with the bytes `ending` there.
