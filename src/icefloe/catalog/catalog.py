@@ -343,6 +343,9 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
         Returns:
             The table.
+
+        Raises:
+            IcefloeError: as for `create_table` and `load_table`.
         """
         try:
             return self.create_table(identifier, schema, **options)
@@ -412,7 +415,10 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             *identifiers: the tables' names.
 
         Returns:
-            The tables, in the order of the names. Raises the errors of `load_table`.
+            The tables, in the order of the names.
+
+        Raises:
+            IcefloeError: as for `load_table`.
         """
         names = [self.resolve_name(identifier) for identifier in identifiers]
         return [self._table_at(stored) for stored in self.store.load_all(names)]
@@ -470,6 +476,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Raises:
             NoSuchTableError, NoSuchNamespaceError: the table or the new namespace does not exist.
             TableAlreadyExistsError: the new name is taken.
+            UnsupportedFeatureError: the catalog cannot rename tables, because their names are those of folders.
         """
         source, target = self.resolve_name(from_identifier), self.resolve_name(to_identifier)
         self._rename(source, target)
@@ -479,7 +486,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         self.store.rename(source, target)
 
     def drop_table(self, identifier: Name, purge: bool = False, *, allow_outside: Iterable[str] = ()) -> PurgeReport | None:
-        """Remove a table's name; every file stays, so that `register_table` can restore the table.
+        """Remove a table's name; every file stays, so that `register_table` can restore the table. Only a `FileSystemCatalog` deletes the files.
 
         Args:
             identifier: the table's name.
@@ -491,6 +498,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
 
         Raises:
             NoSuchTableError: the table does not exist.
+            IcefloeError: with `purge`, as for `purge_table`.
         """
         if purge:
             return self.purge_table(identifier, allow_outside=allow_outside)

@@ -15,7 +15,7 @@ from icefloe.stores.catalog_store import CatalogStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceChange:
-    """What `update_namespace_properties` did, by property name."""
+    """The result of `update_namespace_properties`: the names of the properties that it removed, set, or should have removed but did not find."""
 
     removed: list[str]
     updated: list[str]

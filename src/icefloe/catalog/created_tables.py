@@ -25,13 +25,13 @@ _NOTHING_HIDDEN = HiddenNames(("_", "."))
 
 
 class CreatedTables:
-    """The recorded folders, by the tables' names. It is thread-safe."""
+    """The folders of tables that this process created or registered, and may therefore delete files in. Any number of threads may use it."""
 
     def __init__(self) -> None:
         self._folders: dict[Identifier, Place] = {}
 
     def folder(self, identifier: Identifier) -> Place | None:
-        """Return the recorded folder of a table; None if this process did not create or register it, or if its folder was not safe to record."""
+        """Return the folder of a table if this process may delete files in it; None if it did not create or register the table, or the folder is not safe."""
         return self._folders.get(identifier)
 
     def add(self, handle: TableHandle, stored: TableLocation, chosen: str | None) -> None:

@@ -22,10 +22,10 @@ from icefloe.table.table import Table
 
 
 class FileSystemCatalog(Catalog):
-    """`FileSystemCatalog(name, warehouse="/folder")`: a table is the folder `warehouse/namespace/table`, on this machine or in an object store.
+    """A catalog of folders: `FileSystemCatalog(name, warehouse="/folder")`.
 
-    If several writers create the same version of a table, exactly one succeeds. The name of a table is that of its folder: a table cannot be renamed or moved,
-    and `drop_table` deletes all its files.
+    A table is the folder `warehouse/namespace/table`, on this machine or in an object store. If several writers create the same version of a table, exactly one
+    succeeds. The name of a table is that of its folder: a table cannot be renamed or moved, and `drop_table` deletes all its files.
 
     Raises:
         InvalidPropertyError: there is no property `warehouse`.

@@ -9,7 +9,7 @@ from icefloe.stores.metastore_store import folder_of_database
 
 
 class GlueCatalog(Catalog):
-    """`GlueCatalog(name, warehouse="s3://bucket/warehouse", **{"glue.region": "eu-central-1"})`.
+    """A catalog in the AWS Glue Data Catalog: `GlueCatalog(name, warehouse="s3://bucket/warehouse", **{"glue.region": "eu-central-1"})`.
 
     Credentials come from the properties, else from the environment of this machine. A new table is in the folder of its database if that has one, else in
     `warehouse/<database>.db/<table>`.

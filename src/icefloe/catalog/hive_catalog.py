@@ -10,7 +10,7 @@ from icefloe.stores.metastore_store import folder_of_database
 
 
 class HiveCatalog(Catalog):
-    """`HiveCatalog(name, uri="thrift://host:9083", warehouse="s3://bucket/warehouse")`.
+    """A catalog in a Hive metastore: `HiveCatalog(name, uri="thrift://host:9083", warehouse="s3://bucket/warehouse")`.
 
     A new table is in the folder of its database. A database that is created without a `location` gets the folder `warehouse/<database>.db`; without a
     `warehouse`, the metastore chooses the folder.

@@ -7,9 +7,10 @@ from icefloe.stores.memory_store import MemoryCatalogStore
 
 
 class InMemoryCatalog(Catalog):
-    """`InMemoryCatalog(name)`. Names are lost with this object, and files at the end of the process, unless `warehouse` is a folder.
+    """A catalog in the memory of this process: `InMemoryCatalog(name)`.
 
-    Spark's tasks are other processes and cannot read files in this process's memory: pass a `warehouse` to use Spark.
+    Names are lost with this object, and files at the end of the process, unless `warehouse` is a folder. Spark's tasks are other processes, and cannot read
+    files in this process's memory: pass a `warehouse` to use Spark.
     """
 
     store: MemoryCatalogStore

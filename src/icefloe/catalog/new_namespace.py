@@ -19,7 +19,7 @@ TRIES = 10
 
 
 class NewNamespace:
-    """A namespace, and which of its levels this object created.
+    """Creates the levels of one namespace, and drops the levels that it created if the table is not created.
 
     If several writers create a level at once, one succeeds; only that writer drops the level. A level whose creation was interrupted is kept, because another
     writer may have created it.
@@ -63,7 +63,7 @@ class NewNamespace:
                 its own table was not created.
 
         Returns:
-            What the call returns.
+            The result of `make`.
         """
         for _ in range(TRIES - 1):
             self.create()

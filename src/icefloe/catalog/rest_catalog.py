@@ -34,7 +34,9 @@ _UNPLACED_TABLE = "memory://unplaced"
 
 
 class RestCatalog(Catalog):
-    """`RestCatalog(name, uri="https://host/catalog", warehouse="name", credential="id:secret")`. Opening it reads the server's configuration.
+    """A catalog on a server: `RestCatalog(name, uri="https://host/catalog", warehouse="name", credential="id:secret")`.
+
+    Opening it reads the server's configuration.
 
     Raises:
         InvalidPropertyError: a property has a wrong value.
@@ -199,6 +201,7 @@ class RestCatalog(Catalog):
 
         Raises:
             NoSuchTableError: the table does not exist.
+            IcefloeError: with `purge`, as for `purge_table`.
         """
         report = super().drop_table(identifier, purge, allow_outside=allow_outside)
         self._created.drop(self.resolve_name(identifier))

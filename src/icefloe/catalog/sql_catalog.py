@@ -13,10 +13,10 @@ from icefloe.stores.sql_store import SqlCatalogStore
 
 
 class SqlCatalog(Catalog):
-    """`SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`. It creates its database tables when it is opened, if they are missing.
+    """A catalog in a SQL database: `SqlCatalog(name, uri="sqlite:////folder/catalog.db", warehouse="/folder")`.
 
-    If another implementation created the database tables without the column for views, the catalog has no views; with `jdbc.schema-version=V1` the column is
-    added.
+    It creates its database tables when it is opened, if they are missing. If another implementation created them without the column for views, the catalog has
+    no views; with `jdbc.schema-version=V1` the column is added.
 
     Two catalogs in one database are kept apart by `name`: use the same name to share tables.
 

@@ -89,7 +89,7 @@ class CommitExplanation(Reportable):
         is_recorded: Whether the writer recorded on which snapshots the lost attempts were built.
         retry_ms: Milliseconds from the first attempt to the last; None if not recorded.
         lost: The lost attempts; empty if not recorded.
-        before: The snapshots before the commit, newest first, if there were several attempts but not recorded on which snapshots they were built.
+        before: The snapshots before the commit, newest first, if the commit took several attempts whose bases were not recorded; else empty.
         checks: The names of the conflicting changes for which the commit was checked.
         checked_since: The snapshot after which commits of other writers were checked; None if not recorded.
         checked: The snapshots against which the commit was checked, oldest first.

@@ -58,7 +58,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CommitGraph(Reportable):
-    """Snapshots from the newest to the oldest; each comes after all of its children."""
+    """The snapshots of a commit graph, from the newest to the oldest; each comes after all of its children."""
 
     table: str
     is_graph: bool

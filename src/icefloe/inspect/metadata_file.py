@@ -49,7 +49,7 @@ def check_has_file(reader: TableReader) -> None:
     """Refuse a table whose metadata file only the catalog's server can read.
 
     Raises:
-        UnsupportedFeatureError: The table is such a table.
+        UnsupportedFeatureError: Only the catalog's server can read the metadata file.
     """
     if has_no_file(reader.metadata_location):
         raise UnsupportedFeatureError(

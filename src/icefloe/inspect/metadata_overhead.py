@@ -19,7 +19,7 @@ from icefloe.spec.manifest_list.manifest_file import ManifestContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelSize:
-    """The number and total bytes of the files of one level. `missing` counts further files that are referred to but do not exist."""
+    """The number and total bytes of the files of one level of a table, such as manifests. `missing` counts files that are referred to but do not exist."""
 
     level: str
     files: int

@@ -30,7 +30,7 @@ _RELATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffSide:
-    """One of the two compared versions."""
+    """One of the two versions that a diff compares: a table at a snapshot."""
 
     table: str
     version: str
@@ -82,7 +82,7 @@ class RowDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TableDiff(Reportable):
-    """The differences of two versions.
+    """The differences of two versions of a table, or of two tables.
 
     Attributes:
         name: The names of both versions as text.

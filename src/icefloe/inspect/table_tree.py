@@ -65,7 +65,7 @@ class ManifestNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotNode:
-    """The opened snapshot.
+    """The snapshot of a table tree whose manifests are opened.
 
     `manifest_list_size` is in bytes; None if the snapshot names its manifests itself, or the manifest list does not exist.
     """
@@ -81,7 +81,7 @@ class SnapshotNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSnapshot:
-    """A snapshot whose manifests are not opened."""
+    """A snapshot of a table tree whose manifests are not opened."""
 
     snapshot_id: int
     timestamp_ms: int

@@ -42,7 +42,7 @@ def validate(
         files: Check too that each data file, delete file and statistics file exists and has the stated size, by one request for each.
         data: Check footers and headers of data files, and the content of delete files and statistics files too; no rows of data files are read.
         values: Check all rows of data files too: metrics, partition values, sort order and row ids.
-        orphans: List the files in the table's folder to which no metadata refers too.
+        orphans: Report also the files in the table's folder to which no metadata refers.
         most_findings: How many findings of each rule are returned for each table; further ones are only counted.
         progress: Is updated during the run.
 

@@ -54,7 +54,7 @@ class EntryCorrection:
             findings: What is wrong with the entry.
 
         Returns:
-            The values; None if the file may be cut, if a finding has no number to correct it by, or if the additional rows would get row ids of other files.
+            The values; None if the file may be truncated, if a finding has no number to correct it by, or if additional rows would get row ids of other files.
 
         Raises:
             DataFileFormatError, NoSuchFileError, StorageError: The file cannot be read.

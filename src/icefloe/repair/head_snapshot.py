@@ -45,7 +45,7 @@ class LivePlace:
 
 @dataclass(slots=True)
 class HeadSnapshot:
-    """The manifests of a snapshot.
+    """The snapshot that a repair corrects: its manifests, their counts, and the places of chosen files.
 
     Attributes:
         snapshot: The snapshot.

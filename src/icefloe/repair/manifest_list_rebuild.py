@@ -1,8 +1,8 @@
 """`ManifestListRebuild`: rebuilds manifest lists that cannot be read from the manifests, and from the manifest lists of other snapshots.
 
-A snapshot has the manifests that it created, and those of its parent whose live files are not in these as existing or deleted. It also has those manifests of a
-child snapshot that the child did not create. A rebuilt list is accepted only if its manifests have the totals of the snapshot's summary. Rows of snapshots do
-not change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
+A snapshot lists the manifests that it created, and those manifests of its parent whose live files do not occur in the new ones as EXISTING or DELETED. If a
+child snapshot has a readable list, the manifests in it that the child did not create belong to the snapshot too. A rebuilt list is accepted only if its
+manifests have the totals of the snapshot's summary. Rows of snapshots do not change: the metadata file names the new list. Spec: Manifest Lists; Snapshots.
 """
 
 import re

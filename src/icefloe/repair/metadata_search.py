@@ -1,4 +1,4 @@
-"""`MetadataSearch`: the search for a metadata file with which a table can continue whose own metadata file is lost.
+"""`MetadataSearch`: the search for a metadata file with which a table can continue after its current metadata file was lost.
 
 It searches the folder of the lost file and the folder of the table's name. A folder may have files of failed commits, of other tables, and of a dropped table
 of the same name. A file counts only if it is complete, claims the folder that it is in, and all files of the folder are of one table.
@@ -57,7 +57,7 @@ class _Candidate:
 
 @dataclass(slots=True)
 class MetadataSearch:
-    """The result of a search.
+    """The result of the search for a metadata file with which a table can continue after its own was lost.
 
     Attributes:
         folder: The metadata folder that was searched; empty if there is none.

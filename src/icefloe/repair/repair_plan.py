@@ -39,7 +39,7 @@ class RepairChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRepair:
-    """A repair of a plan.
+    """One kind of repair in a repair plan, with the places that it changes.
 
     Attributes:
         repair: The id of the kind of repair.
@@ -193,7 +193,7 @@ class RepairPlan(Reportable):
         return bool(self.repairs or self.left)
 
     def apply(self) -> RepairResult:
-        """Commit the chosen repairs, all or none, as one snapshot or one metadata file. No file is deleted.
+        """Commit the chosen repairs, all or none, as one snapshot, one metadata file, or one change of the catalog's entry. No file is deleted.
 
         Returns:
             What was committed, and the command that undoes it. If no repair is chosen, nothing is committed.

@@ -38,7 +38,7 @@ _TOTAL_KEYS = {
 
 @dataclass(slots=True)
 class ManifestEdits:
-    """The changes in one manifest; keys are the positions of its entries. A manifest whose edits are empty is written again unchanged.
+    """The changes that a repair makes to one manifest; keys are the positions of its entries. A manifest whose edits are empty is written again unchanged.
 
     Attributes:
         removed: Entries that become DELETED: their files are removed from the table.
@@ -63,7 +63,7 @@ class RebuiltManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotEdits:
-    """The changes in a snapshot.
+    """The changes that a repair makes to a snapshot.
 
     Attributes:
         snapshot_id: The id of the snapshot that is repaired.
@@ -93,7 +93,7 @@ class SnapshotEdits:
 
 @dataclass(slots=True)
 class _Built:
-    """The new manifests of a commit."""
+    """The manifests that a repair writes, with the files that they remove and the counts of live files."""
 
     manifests: list[NewManifest] = field(default_factory=list)
     removed: list[DataFile] = field(default_factory=list)

@@ -14,7 +14,7 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 
 
 class TablesByName(Protocol):
-    """A catalog, as far as a repair needs it: the entries of tables, which need not be loadable."""
+    """The methods of a catalog that a repair needs. They return handles of tables, which need not be loadable."""
 
     def handle_of(self, identifier: str) -> tuple[TableHandle, str]:
         """Return the handle of a table, and the location of the metadata file that the catalog names."""
@@ -73,9 +73,9 @@ def undo(
         What was undone.
 
     Raises:
-        InvalidInputError: The last commit was not a repair.
+        InvalidInputError: The last commit was not a repair, or `source` is a catalog and `name` is missing.
         TableAlreadyExistsError: `metadata_file` is given, but the catalog has a table of this name.
-        CommitConflictError: Another writer changed the table during the undo.
+        CommitInvalidatedError, CommitConflictError: Another writer changed the table during the undo.
         NoSuchTableError: The catalog has no such table.
     """
     if metadata_file is not None and not isinstance(source, LoadedTable) and name is not None:

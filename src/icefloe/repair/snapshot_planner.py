@@ -56,7 +56,7 @@ _ROWS_CHANGE = frozenset(
 # Repairs that can drop the last data file to which a delete file applies.
 _DROPS = (kinds.DROP_LOST_DATA_FILES, kinds.DROP_UNREACHABLE_DATA_FILES, kinds.DROP_DAMAGED_FILES, kinds.DROP_LOST_MANIFESTS)
 _EntryPlace = tuple[str, int]
-_Use = tuple[bool, int, Hashable]  # is it a delete file, the offset of its deletion vector, the partition to which it applies
+_Use = tuple[bool, int, Hashable]  # whether it is a delete file, the offset of its deletion vector, the partition to which it applies
 
 
 @dataclass(slots=True)

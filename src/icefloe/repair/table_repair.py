@@ -95,7 +95,7 @@ class _Draft:
         return [finding for finding in self.findings if finding.rule in kind.rules]
 
     def left(self) -> tuple[LeftFinding, ...]:
-        """Return, by rule, the findings that no chosen repair corrects, and the corrected ones that are left in part for a known reason."""
+        """Return, for each rule with findings that remain after the plan, their number and the reasons why no chosen repair corrects them."""
         planned = {rule for repair in self.repairs for rule in repair.rules}
         mended = {rule for repair in self.repairs if repair.is_chosen for rule in repair.rules}
         left = []

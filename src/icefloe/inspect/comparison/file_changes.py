@@ -54,7 +54,7 @@ class ChangedFileCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
-    """The differences of the files of one kind. For delete files, `rows` are deleted positions or keys.
+    """The differences of two versions in their data files, or in their delete files. For delete files, `rows` are deleted positions or keys.
 
     Attributes:
         added: Counts of the files that only the second version has.

@@ -45,7 +45,7 @@ class RowHasher:
         self._key = secrets.token_bytes(32)
 
     def hashes(self, rows: Any) -> Hashes:
-        """Return the hash of each row of a `pyarrow.Table`, as two numbers."""
+        """Return the hash of each row of a `pyarrow.Table`: two numbers a row, as an array of shape (rows, 2)."""
         hashes = np.zeros((len(rows), 2), np.uint64)
         for place, column in enumerate(rows.columns):
             values = array_of_chunks(column)
@@ -111,7 +111,7 @@ class _Side:
 
 
 class RowComparison:
-    """The changed rows of two versions. The files are read at first use."""
+    """Computes the rows that differ between two versions of a table, or between two tables. The files are read at first use."""
 
     def __init__(self, before: TableVersion, after: TableVersion, *, is_one_table: bool, columns: Sequence[str] | None = None) -> None:
         """Choose the columns to compare.

@@ -14,7 +14,7 @@ from icefloe.operations.loaded_table import TableReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableComparison:
-    """The differences of two versions, apart from rows.
+    """The differences of two versions of a table, or of two tables, apart from rows.
 
     Attributes:
         before: The first version.

@@ -36,7 +36,7 @@ class HistoryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionHistory:
-    """The relation of two versions.
+    """The relation of two versions of a table, and the snapshots between them.
 
     Attributes:
         relation: `same`, `later` (the second version follows the first), `earlier`, `diverged`, `unknown` (the history has expired) or `other table`.
