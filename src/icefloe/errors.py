@@ -5,6 +5,7 @@
     │   ├── NoSuchCatalogError
     │   ├── NoSuchNamespaceError
     │   ├── NoSuchTableError
+    │   │   └── UnfinishedDropError  the table was dropped, but not completely: drop it again
     │   ├── NoSuchViewError
     │   ├── NoSuchSnapshotError      also a ValueError
     │   └── NoSuchFileError          a file that metadata or the user refers to does not exist (also a FileNotFoundError)
@@ -41,6 +42,7 @@
     │   │   └── LocationNotAllowedError   a table uses a location that the catalog's configuration does not allow
     │   ├── StorageFullError
     │   └── StorageUnavailableError
+    ├── OutOfMemoryError             this process has too little memory for a file
     └── EngineError                  Spark or Java is missing, or a Spark job failed
 
 The code of an error never changes and codes are only added; the text of a message is not part of the API.

@@ -33,7 +33,7 @@ from icefloe.stores.database_uri import without_password
 
 
 class Kind(StrEnum):
-    """What a name in a catalog refers to."""
+    """The kinds of things that a name in a catalog can refer to."""
 
     TABLE = "table"
     VIEW = "view"

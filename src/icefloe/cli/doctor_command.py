@@ -45,7 +45,7 @@ Seconds = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Ho
 
 
 class Status(StrEnum):
-    """The result of a check."""
+    """The result of one check of `icefloe doctor`."""
 
     OK = "ok"
     WARNING = "warning"
@@ -64,7 +64,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Reportable):
-    """The results of all checks."""
+    """The results of all checks of `icefloe doctor`."""
 
     checks: tuple[Check, ...]
 
@@ -269,8 +269,9 @@ def _result_of(name: str, make: Callable[[], Check], timeout: float | None, if_l
     Args:
         name: The name of the check.
         make: Runs the check.
-        timeout: Seconds after which the check counts as failed. It runs in a thread then, which is abandoned. None to run it in this thread without a limit.
-        if_late: Further advice if the time is over, as the end of a sentence.
+        timeout: Seconds after which the check counts as failed. The check runs in a thread of its own, which is then abandoned. None runs it in this thread,
+            without a limit.
+        if_late: Advice for a check that took too long, as the end of a sentence.
     """
     results: list[Check] = []
 

@@ -32,7 +32,7 @@ def print_failure(code: str, what: str, exit_code: int, *, as_json: bool) -> Non
     """Print why a command failed, as text or JSON, if the reason is not an `IcefloeError`.
 
     Args:
-        code: The code of the failure, as of an error.
+        code: The code of the failure for scripts, like the `code` of an `IcefloeError`.
         what: What failed.
         exit_code: The exit code of the command.
         as_json: Whether JSON is printed.

@@ -41,7 +41,7 @@ class NeedsSparkError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderByKey:
-    """A column to sort by."""
+    """A key of ORDER BY: a column, its direction, and where nulls come."""
 
     path: Path
     descending: bool
@@ -50,14 +50,13 @@ class OrderByKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectStatement:
-    """A SELECT from one table.
+    """A parsed SELECT statement that a scan of one table can compute.
 
     Attributes:
         table: The parts of the table's name.
         version: The snapshot id, branch or tag of VERSION AS OF; None for the current snapshot.
-        columns: The selected columns, each as its path and its name in the result; None for every column. The name is spelled as in the statement, as Spark
-            does;
-            an empty name means the full name as the table spells it.
+        columns: The selected columns, each as its path and its name in the result; None for every column. The name is spelled as in the statement, as in
+            Spark; an empty name represents the full name as the table spells it.
         counts: The name of the result's only column if the statement selects `count(*)`; otherwise None.
         row_filter: The condition.
         keys: The columns to sort by.

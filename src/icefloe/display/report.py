@@ -78,7 +78,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON document."""
+    """A JSON document in a report."""
 
     content: Mapping[str, Any]
     title: str = ""
@@ -89,7 +89,7 @@ Part = Prose | Facts | Grid | Outline | Document | Figure
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A title with the parts below it."""
+    """A report before it is drawn: a title with parts below it."""
 
     title: str
     parts: tuple[Part, ...] = field(default=())

@@ -36,7 +36,7 @@ _LONG_RUN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvolutionStep:
-    """One change: its kind, such as `schema`, and a description."""
+    """One change from a metadata file to the next: its kind, such as `schema`, and a description."""
 
     kind: str
     text: str

@@ -185,7 +185,9 @@ class OpenedTable:
 
     @property
     def checks_files(self) -> bool:
-        """Whether a validation checks that each file exists. The files are counted for this, because the totals of the summary may be wrong.
+        """Whether a validation checks that each file exists: there are at most `MOST_CHECKED_FILES`.
+
+        The files are counted, because the total in the snapshot's summary may be wrong. The total is only used if a manifest cannot be read.
 
         Raises:
             StillRunningError: The files are still being read.
@@ -220,7 +222,7 @@ class OpenedTable:
         )
 
     def get_or_compute(self, key: Hashable, compute: Callable[[], T], what: str) -> T:
-        """Return another result about the table. Arguments and errors are those of `Results.get`."""
+        """Return a result about the table for which this class has no method. Arguments and errors are those of `Results.get`."""
         return self._result(("other", key), compute, what)
 
     def _result(self, key: Hashable, compute: Callable[[], T], what: str, kind: str = "") -> T:

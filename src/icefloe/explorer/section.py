@@ -85,7 +85,11 @@ def panel(title: str, *children: Child, about: str = "", id_: str | None = None)
 
 
 def panel_or_notice(title: str, content: Callable[[], Markup | None]) -> tuple[Markup | None, bool]:
-    """Return a content, and False. If the content is still being computed, return a notice and True; for an error of the table the error and False."""
+    """Call `content`, and show a notice in its place if it is still being computed or the table has an error.
+
+    Returns:
+        The content or the notice; and True if the content is still being computed, so that the browser must load the page again.
+    """
     try:
         return content(), False
     except StillRunningError as running:

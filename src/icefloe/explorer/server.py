@@ -106,7 +106,7 @@ class _Loaded:
 
 @dataclass(slots=True)
 class OneTable(OpenTables):
-    """One table. `load` returns it at its current metadata file, and is called again after `_FRESH_S` seconds."""
+    """The `OpenTables` of a server for one table. `load` returns the table at its current metadata file, and is called again after `_FRESH_S` seconds."""
 
     load: Callable[[], TableReader]
     _loaded: _Loaded = field(default_factory=_Loaded)
@@ -122,7 +122,7 @@ class OneTable(OpenTables):
 
 @dataclass(slots=True)
 class CatalogTables(OpenTables):
-    """The tables of a catalog."""
+    """The `OpenTables` of a server for all tables of a catalog."""
 
     catalog: Catalog
     _loaded: _Loaded = field(default_factory=_Loaded)
@@ -141,7 +141,10 @@ class CatalogTables(OpenTables):
 
 
 class Guard:
-    """The outermost layer of the server: refuses requests for other hosts and requests without the token, and adds security headers to every response."""
+    """The outermost layer of the server. It adds security headers to every response.
+
+    It refuses requests for other hosts, requests without the token, and all methods except GET and HEAD.
+    """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str | None) -> None:
         self._app = app
@@ -260,7 +263,7 @@ def application(
 
 
 class _Site:
-    """The responses of the pages."""
+    """Responds to the requests for pages of tables, and for the page of the catalog."""
 
     def __init__(self, tables: OpenTables, typed: str, arguments: str, now_ms: Callable[[], int]) -> None:
         self._tables = tables

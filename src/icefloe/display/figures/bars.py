@@ -31,7 +31,7 @@ class Bars(Figure):
     bars: tuple[Bar, ...]
     unit: str
     axis: str
-    mark: int | None = None  # classes to the left of a dashed line, such as that of the right file size
+    mark: int | None = None  # the number of classes to the left of a dashed line, which shows for example the right file size
     mark_text: str = ""
 
     def svg(self) -> Markup:
