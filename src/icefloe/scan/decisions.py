@@ -47,8 +47,8 @@ class Decision:
         path: Location of the file.
         kept: True if the scan reads it.
         reason: The rule that decided.
-        explanation: The bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`. It is empty for a file that is kept; for a kept delete file
-            it is the number of data files that the delete file applies to.
+        explanation: The bound that decided, such as `type: upper bound 'c8y_Alarm' < 'c8y_Event'`. For a delete file that the
+            scan reads, the number of data files that it applies to; else empty if the scan reads the file.
         bytes: Length of the file; for a deletion vector, the length of the vector only.
         records: Rows of the file; for a manifest, the number of live rows according to the manifest list, 0 if unknown.
         partition: The partition as text, such as `origin=JFK`; empty for a manifest.
@@ -76,7 +76,7 @@ Explained = Callable[[Any, NDArray[np.int64]], Iterable[tuple[Reason, str]]]
 
 
 class DecisionSource(Protocol):
-    """Decisions about manifests or files of one level."""
+    """A source of the decisions about manifests or files of one level. It need not hold them as `Decision` objects."""
 
     @property
     def level(self) -> str:

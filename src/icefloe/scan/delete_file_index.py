@@ -222,7 +222,7 @@ class DeleteFileIndex:
 
 
 class _SpecIndex:
-    """The delete files of one partition spec, except equality deletes that apply to every partition."""
+    """An index of the delete files of one partition spec, except equality deletes that apply to every partition."""
 
     def __init__(self, part: DeleteFilesOfSpec, numbers: Indices, start: int, is_equality: Mask, is_global: Mask) -> None:
         entries = part.entries

@@ -42,9 +42,9 @@ class PlannedBatch:
 
     Attributes:
         files: The files that may have matching rows.
-        kept: Counts of these files.
-        skipped_by_partition: Counts of the files that their partition value rules out.
-        skipped_by_metrics: Counts of the files that column statistics rule out.
+        kept: Totals of these files.
+        skipped_by_partition: Totals of the files that their partition value rules out.
+        skipped_by_metrics: Totals of the files that column statistics rule out.
         decided: The decisions about all files of the batch; None unless the scan explains.
     """
 

@@ -87,7 +87,7 @@ class ScanContext:
         return sorted(field_id for field_id in self.schema.field_ids if self.schema.find_type(field_id).is_primitive)
 
     def partition_texts(self, spec_id: int, files: Any) -> list[str]:
-        """Return the partitions of files of a partition spec in folder form, such as `origin=JFK`."""
+        """Return the partition of each file of a partition spec as text, such as `origin=JFK`."""
         spec, schema = self.metadata.spec_by_id(spec_id), spec_schema(self.metadata, spec_id)
         return [partition_path(spec, schema, partition) for partition in partition_tuples(files, self.partition_types[spec_id])]
 

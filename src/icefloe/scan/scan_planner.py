@@ -121,7 +121,7 @@ def _plan(
     cache: ManifestColumnsCache | None,
     enough_rows: int | None,
 ) -> ScanPlan:
-    """Plan the files of the chosen manifests."""
+    """Return the plan of a scan of the chosen manifests."""
     context = choice.context
     deletes = None
     if choice.kept_deletes:

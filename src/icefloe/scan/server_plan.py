@@ -14,7 +14,7 @@ from icefloe.spec.schema.schema import Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """One scan to plan.
+    """A request to a server to plan a scan.
 
     Attributes:
         table_name: The table, for messages.

@@ -26,7 +26,7 @@ class StatementSyntaxError(InvalidInputError):
     """A syntax error in a sort order, or in a statement that begins like one of Iceberg's SQL extensions.
 
     Attributes:
-        expected: Description of the expected token.
+        expected: A text that states what was expected, such as `a number was expected`.
         near: The token that was found instead.
         text: The text of the statement.
         start: Index of the first character of the token in `text`, from 0.

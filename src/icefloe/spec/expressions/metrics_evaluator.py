@@ -209,7 +209,7 @@ def tree_mask(expression: BooleanExpression, length: int, leaf: Callable[[BoundP
 
 
 class _Comparer:
-    """Comparisons of bounds with the literals of a predicate. Each mask is True only if the result is certain."""
+    """A comparer of the bounds of files with the literals of a predicate. Each mask is True only if the result is certain."""
 
     def __init__(self, predicate: BoundPredicate, column: ColumnRange) -> None:
         self._lower, self._upper = column.lower, column.upper

@@ -56,7 +56,7 @@ class ManifestTarget:
 def write_manifest_columns(entries: Any, target: ManifestTarget, *, by_compiled: bool = AVAILABLE) -> tuple[bytes, ManifestFile]:
     """Write a manifest as `manifest_writer.write_manifest` does, from columns.
 
-    The rules for sequence numbers and row ids are the same: they are null in ADDED entries, which inherit them, and set in all others.
+    The rules for sequence numbers and row ids are the same: they are null in ADDED entries, which inherit them, and set in all other entries.
 
     Args:
         entries: A `pyarrow.Table` with the columns of a `ManifestColumns` that was read with `whole`; missing columns count as null.

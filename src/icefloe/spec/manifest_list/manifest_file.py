@@ -19,7 +19,7 @@ class ManifestContent(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionFieldSummary:
-    """The values of one partition field over a manifest's files (record `r508`).
+    """A summary of the values that one partition field has in the files of a manifest (record `r508`).
 
     The bounds are in single-value serialization of the partition field's result type, and do not cover null and NaN. `contains_nan` is None if the writer left
     it out.

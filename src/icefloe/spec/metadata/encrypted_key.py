@@ -21,7 +21,7 @@ _KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncryptedKey:
-    """A key of table encryption.
+    """A key of table encryption, which is stored encrypted.
 
     Attributes:
         key_id: Id of the key.

@@ -97,7 +97,7 @@ def named_from_json(value: object, path: str, name_key: str, forms: Mapping[str,
         path: JSON path of the object.
         name_key: Key whose value is the name of the kind.
         forms: The JSON form of each kind, by name.
-        what: The object in words, for messages.
+        what: The object in a message, such as `the update`.
 
     Raises:
         MetadataFormatError: every problem, with its JSON path below `path`.
