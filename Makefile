@@ -2,7 +2,7 @@
 .PHONY: help setup demo test test-changed test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql mutants check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in one process more than there are cores, at most four; each process starts a Spark session of its own.
-SIDE_BY_SIDE := -n auto --maxprocesses 4
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'

@@ -226,12 +226,12 @@ def sources() -> dict[str, tuple[str, str]]:
     """Return the class and the next step of each message in the sources, with `VALUE` for what is computed; the next step is empty if it is computed."""
     messages: dict[str, tuple[str, str]] = {}
     for path in sorted((ROOT / "src" / "icefloe").rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         assigned: dict[str, list[str]] = {}
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and (text := _text(node.value)):
                 assigned.setdefault(node.targets[0].id, []).append(text)
-        for call in ast.walk(tree):
+        for call in nodes:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id.endswith("Error") and call.args:
                 first = call.args[0]
                 next_step = next((_text(word.value) for word in call.keywords if word.arg == "next_step"), "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.architecture.sources import MODULES, PACKAGE, ROOT, text_of, tree_of
+from tests.architecture.sources import MODULES, PACKAGE, ROOT, nodes_of, text_of
 
 SOURCE = PACKAGE.parent
 # The group of entry points for engines, and the name of the configuration file.
@@ -20,8 +20,8 @@ _METHOD = re.compile(r"`([A-Z]\w+)\.(\w+)(?:\(\))?`")
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """Return the docstrings and comments of a module with their lines."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+    for node in nodes_of(path, ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef):
+        if text := ast.get_docstring(node):
             yield node.body[0].lineno, text
     for number, line in enumerate(text_of(path).splitlines(), 1):
         if (start := line.find("# ")) >= 0:
@@ -32,7 +32,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 def names_of(module: Path) -> frozenset[str]:
     """Return what a module defines, imports, or exports at first use."""
     names: set[str] = set()
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.alias, ast.Name, ast.Constant):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) | ast.alias(name=name, asname=None):
                 names.add(name)
@@ -47,15 +47,14 @@ def members() -> dict[str, set[str]]:
     own: dict[str, set[str]] = defaultdict(set)
     bases: dict[str, set[str]] = defaultdict(set)
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                bases[node.name] |= {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
-                for child in ast.walk(node):
-                    match child:
-                        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
-                            own[node.name].add(name)
-                        case ast.Attribute(attr=name, ctx=ast.Store()):
-                            own[node.name].add(name)
+        for node in nodes_of(path, ast.ClassDef):
+            bases[node.name] |= {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+            for child in ast.walk(node):
+                match child:
+                    case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                        own[node.name].add(name)
+                    case ast.Attribute(attr=name, ctx=ast.Store()):
+                        own[node.name].add(name)
     plain = {"Protocol", "ABC", "Generic", "NamedTuple", "object"}
 
     def of(name: str, seen: frozenset[str]) -> set[str]:

@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 
-from tests.architecture.sources import MODULES, tree_of
+from tests.architecture.sources import MODULES, nodes_of
 from tests.architecture.test_modules import fail_at, place_of
 
 PARTICIPLES = {
@@ -28,34 +28,27 @@ def test_no_function_is_named_by_a_participle_alone() -> None:
     fail_at(
         f"{place_of(path, node.lineno)}: {node.name}"
         for path in MODULES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_bare_participle(node.name) and not is_property(node)
+        for node in nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef)
+        if is_bare_participle(node.name) and not is_property(node)
     )
 
 
 def test_a_variable_states_what_its_value_is() -> None:
     wrong = []
     for path in MODULES:
-        members = {
-            node.target
-            for body in ast.walk(tree_of(path))
-            if isinstance(body, ast.ClassDef)
-            for node in body.body
-            if isinstance(node, ast.AnnAssign)
-        }
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NO_VARIABLES and node not in members:
-                wrong.append(f"{place_of(path, node.lineno)}: {node.id}")
-            elif isinstance(node, ast.arg) and node.arg in NO_VARIABLES:
-                wrong.append(f"{place_of(path, node.lineno)}: {node.arg}")
+        members = {node.target for body in nodes_of(path, ast.ClassDef) for node in body.body if isinstance(node, ast.AnnAssign)}
+        for name in nodes_of(path, ast.Name):
+            if name.id in NO_VARIABLES and isinstance(name.ctx, ast.Store) and name not in members:
+                wrong.append(f"{place_of(path, name.lineno)}: {name.id}")
+        wrong += [f"{place_of(path, node.lineno)}: {node.arg}" for node in nodes_of(path, ast.arg) if node.arg in NO_VARIABLES]
     fail_at(wrong)
 
 
 def test_a_class_name_is_one_class() -> None:
     places: dict[str, list[str]] = defaultdict(list)
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+        for node in nodes_of(path, ast.ClassDef):
+            if not node.name.startswith("_"):
                 places[node.name].append(place_of(path, node.lineno))
     fail_at(f"{', '.join(found)}: {name}" for name, found in places.items() if len(found) > 1)
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import ROOT, text_of, tree_of
+from tests.architecture.sources import ROOT, nodes_of, text_of
 
 # A phrase as a regular expression that begins at the start of a word, and what to write instead.
 REFUSED = {
@@ -67,11 +67,12 @@ def prose_of_python(path: Path) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("# noqa"):
             yield token.start[0], re.sub(r"\b(?:noqa|type): ?\S*", "", token.string)
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
-            yield from enumerate(node.value.splitlines(), node.lineno)
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            yield node.lineno, node.name.replace("_", " ")
+    for constant in nodes_of(path, ast.Constant):
+        if isinstance(constant.value, str) and " " in constant.value.strip():
+            yield from enumerate(constant.value.splitlines(), constant.lineno)
+    for function in nodes_of(path, ast.FunctionDef):
+        if function.name.startswith("test_"):
+            yield function.lineno, function.name.replace("_", " ")
 
 
 def prose_of_java(path: Path) -> Iterator[tuple[int, str]]:

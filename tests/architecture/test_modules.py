@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.architecture.sources import MODULES, PACKAGE, tree_of
+from tests.architecture.sources import MODULES, PACKAGE, nodes_of, tree_of
 
 ENTRY_POINT = PACKAGE / "__init__.py"
 PUBLIC_PACKAGES = {
@@ -61,7 +61,7 @@ def fail_at(places: Iterable[str]) -> None:
 
 
 def functions(path: Path) -> Iterator[Function]:
-    return (node for node in ast.walk(tree_of(path)) if isinstance(node, Function))
+    return nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def test_the_modules_of_the_package_are_found() -> None:
@@ -122,15 +122,14 @@ def is_documented_elsewhere(method: Function, node: ast.ClassDef, classes: Mappi
 def test_every_public_method_has_a_docstring_or_implements_one_that_has() -> None:
     classes: dict[str, list[ast.ClassDef]] = {}
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                classes.setdefault(node.name, []).append(node)
+        for node in nodes_of(path, ast.ClassDef):
+            classes.setdefault(node.name, []).append(node)
     undocumented = [
         f"{place_of(path, method.lineno)}: {node.name}.{method.name}"
         for path in MODULES
         if not path.name.endswith("_suite.py")  # a test is described by its name
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for node in nodes_of(path, ast.ClassDef)
+        if not node.name.startswith("_")
         for method in methods_of(node)
         if not method.name.startswith("_")
         and not ast.get_docstring(method)
@@ -165,20 +164,19 @@ def test_only_public_packages_have_more_than_a_docstring_in_init() -> None:
 
 
 def test_no_function_imports() -> None:
-    imports = [
-        place_of(path, node.lineno)
-        for path in MODULES
-        for function in functions(path)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    fail_at(imports)
+    for path in MODULES:
+        bodies = [range(function.lineno, (function.end_lineno or 0) + 1) for function in functions(path)]
+        fail_at(
+            place_of(path, node.lineno)
+            for node in nodes_of(path, ast.Import, ast.ImportFrom)
+            if any(node.lineno in body for body in bodies)
+        )
 
 
 def test_imports_are_absolute_and_never_of_the_package_icefloe_itself() -> None:
     wrong = []
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path, ast.Import, ast.ImportFrom):
             relative = isinstance(node, ast.ImportFrom) and node.level > 0
             of_entry_point = (isinstance(node, ast.ImportFrom) and node.module == "icefloe") or (
                 isinstance(node, ast.Import) and any(alias.name == "icefloe" for alias in node.names)
@@ -221,8 +219,8 @@ def test_nothing_raises_not_implemented_error() -> None:
     unimplemented = [
         place_of(path, node.lineno)
         for path in MODULES
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Raise) and node.exc is not None and "NotImplementedError" in ast.unparse(node.exc)
+        for node in nodes_of(path, ast.Raise)
+        if node.exc is not None and "NotImplementedError" in ast.unparse(node.exc)
     ]
     fail_at(unimplemented)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
-from tests.architecture.sources import MODULES, PACKAGE, ROOT, tree_of
+from tests.architecture.sources import MODULES, PACKAGE, ROOT, nodes_of, tree_of
 
 PAGE = ROOT / "docs" / "spec-coverage.md"
 SECTIONS = [line for line in (ROOT / "tests/architecture/spec_sections.txt").read_text().splitlines() if line and not line.startswith("#")]
@@ -85,7 +85,7 @@ def cited() -> dict[str, tuple[str, ...]]:
 @cache
 def functions(file: str) -> frozenset[str]:
     path = ROOT / "tests" / file
-    return frozenset(node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)) if path.exists() else frozenset()
+    return frozenset(node.name for node in nodes_of(path, ast.FunctionDef)) if path.exists() else frozenset()
 
 
 def refuse(wrong: list[str]) -> None:

@@ -52,7 +52,7 @@ CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
     # A statement is too short for the second compiler of the JVM.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC",
     "spark.sql.session.timeZone": "America/Los_Angeles",
     "spark.sql.timeType.enabled": "true",  # as where Spark tests itself
     "spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false",

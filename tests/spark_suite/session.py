@@ -28,7 +28,7 @@ CONF = {
     "spark.sql.session.timeZone": "America/Los_Angeles",  # which its suites give the JVM
 }
 # What Spark's build gives the JVM of its tests; a statement is too short for the second compiler.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.testing=true"
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Dspark.testing=true"
 # With the namespaces that suites need: of files, of row-level operations, of SQL (`SuiteCatalog.java`).
 CATALOGS = {"lake": ("default",), "cat": ("ns1",), "testcat": ("root",), "testcat2": ("root",), "testcat_atomic": ("root",)}
 POLL_MILLISECONDS = 500
