@@ -1,7 +1,7 @@
-"""The upsert of the in-process engine.
+"""The upsert of the in-process engine: joins the source's rows with the table's rows by their keys, and writes new and changed rows.
 
-The source's keys are in memory, the table's key columns are streamed, and other columns are read only from files with matching rows. `datafile/row_keys.py` has
-the keys, `datafile/same_values.py` compares rows, and `rows/upsert.py` commits the result.
+The source's keys are in memory, the table's key columns are read file by file, and other columns are read only from files with matching rows.
+`datafile/row_keys.py` has the keys, `datafile/same_values.py` compares rows, and `rows/upsert.py` commits the result.
 Spec: Row Lineage; Identifier Field IDs.
 """
 
@@ -37,7 +37,10 @@ GROUP_ROWS = 1_048_576
 
 
 def upsert_arrow(request: UpsertRequest) -> UpsertedRows:
-    """Join and write the rows: the function `UpsertSource.join` for Arrow rows. Files are read in parallel; the table's keys are in memory group by group."""
+    """Join Arrow rows with the rows of the planned files, and write the result; the `UpsertSource.join` of the in-process engine.
+
+    Files are read in parallel. The table's keys are read in groups of files, of which only one is in memory at a time.
+    """
     source: ArrowRows = request.source.rows
     join = _Join(request, source)
     if source.keys.count:
@@ -56,7 +59,17 @@ def upsert_arrow(request: UpsertRequest) -> UpsertedRows:
 
 @dataclass(slots=True)
 class _Join:
-    """The state of the join: for each source row, how many table rows have its key, whether the matching row differs, and its row id."""
+    """An upsert's join in progress.
+
+    Attributes:
+        request: The upsert.
+        source: The source's rows.
+        matches: For each source row, the number of table rows with its key.
+        updated: For each source row, whether it replaces a table row, because a value differs.
+        row_ids: For each source row, the row id of the replaced table row; -1 if there is none.
+        positions: For each task, the positions of replaced rows in its file.
+        deletes: Loads the deletes of the files.
+    """
 
     request: UpsertRequest
     source: ArrowRows
@@ -73,7 +86,7 @@ class _Join:
         self.deletes = DeleteLoader(scan.io, schemas=scan.schemas, name_mapping=scan.name_mapping)
 
     def match(self, group: Sequence[int], pool: ThreadPoolExecutor) -> None:
-        """Join the keys of these tasks with the source's keys, and compare the matching rows."""
+        """Read the keys of a group of tasks, given by index, join them with the source's keys, and compare the matching rows if matches are updated."""
         keys_of_tasks = list(pool.map(self._keys_of, group))
         columns = [pa.concat_arrays([keys[place] for _, keys in keys_of_tasks]) for place in range(len(self.request.key_ids))]
         rows = self.source.keys.rows_of(columns)
@@ -90,7 +103,7 @@ class _Join:
                 pass
 
     def check_single(self) -> None:
-        """Raise `InvalidInputError` if a key matches several rows that it would replace."""
+        """Raise `InvalidInputError` if matches are updated and a source row matches several table rows."""
         several = np.flatnonzero(self.matches > 1)
         if self.request.updates and len(several):
             schema, key_ids = self.request.scan.schema, self.request.key_ids
@@ -98,7 +111,7 @@ class _Join:
             raise ambiguous_keys(self.request.scan.table_name, names, shown_keys(self.source.table, schema, key_ids, several), len(several))
 
     def write(self) -> list[DataFile]:
-        """Write the updated rows, which keep their row ids, and the rows to insert, which get new row ids, as data files."""
+        """Write data files with the updated rows, which keep their row ids, and with the rows to insert, which get new row ids."""
         target, schema = self.request.target, self.request.scan.schema
         chosen = self.updated | (self.matches == 0) if self.request.inserts else self.updated
         if not chosen.any():
@@ -115,7 +128,7 @@ class _Join:
         return write_sorted(target, rows, partition_id=0, task_id=0)
 
     def _keys_of(self, index: int) -> tuple[Positions, list[Any]]:
-        """Return the positions of a task's live rows in its file, and the key columns of these rows."""
+        """Read the file of the task with this index: return the positions of its live rows, and the key columns of these rows as Arrow arrays."""
         scan = self.request.scan
         fields = select_fields(scan.schema.fields, set(self.request.key_ids))
         form = Schema(*fields, POS)
@@ -124,10 +137,11 @@ class _Join:
         return numpy_of(table.column(len(fields))), key_columns(table, form, self.request.key_ids)
 
     def _compare(self, match: tuple[int, Positions, Positions, Positions]) -> None:
-        """Compare the matching rows of one task with the source's.
+        """Compare the matching rows of one task with their source rows, and record the rows that differ.
 
-        `match` has the index of the task, the positions of its live rows in the file, the indices of the matching ones among them, and for each the index of
-        its source row.
+        Args:
+            match: The index of the task; the positions of the live rows of its file; the indices, among the live rows, of those that match; and for each
+                matching row the index of its source row.
         """
         index, positions, places, rows = match
         schema = self.request.scan.schema
@@ -164,7 +178,7 @@ class _Join:
 
 
 def _groups(tasks: Sequence[FileScanTask], rows: int) -> Iterator[list[int]]:
-    """Split the tasks into groups of at least about `rows` rows, and yield the indices of the tasks of each group."""
+    """Group the tasks so that each group, except the last, has at least `rows` rows. Yield for each group the indices of its tasks."""
     group: list[int] = []
     count = 0
     for index, task in enumerate(tasks):

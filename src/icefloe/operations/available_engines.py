@@ -1,4 +1,4 @@
-"""The engines that read and write rows: `InProcessEngine`, and the choice between it and the engines of other packages.
+"""The engines that read and write rows: `InProcessEngine`, and the choice between this engine and engines of other packages.
 
 The in-process engine reads and writes Arrow rows without a JVM, with the same data-file code that Spark's tasks run. Other engines, such as Spark's, are
 classes that packages register as entry points (`icefloe.engines`). An engine is chosen by the type of the rows, by name, or by the amount of work. Spec: Column
@@ -89,11 +89,11 @@ class InProcessEngine:
         return reader.read_all()
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows, see `Engine.upsert`. The rows of a `RecordBatchReader` are read into memory."""
+        """Return the checked source of an upsert; see `Engine.upsert`. The rows of a `RecordBatchReader` are read into memory."""
         return arrow_source(arrow_table(rows, schema), schema, key_ids, updates=updates, join=upsert_arrow)
 
     def run_statement(self, table: Any, statement: Statement) -> NoReturn:  # noqa: ARG002
-        """Raise an error, because only Spark runs SQL statements."""
+        """Raise `UnsupportedFeatureError`, because only Spark runs SQL statements."""
         raise UnsupportedFeatureError(
             f"{statement.operation.upper()} is run by Spark, not in this process",
             next_step="start a session with icefloe.spark.session(), or use table.upsert, table.delete and table.overwrite",
@@ -115,7 +115,7 @@ class InProcessEngine:
         target: WriteTarget | None = None,
         combine: Callable[[Any, Any], Any] | None = None,
     ) -> Iterator[Any]:
-        """Yield the results of a function for items, by threads of this process."""
+        """Call a function for items in threads of this process, and yield the results in the order of the items; see `Engine.map`."""
         if target is not None:
             return iter(_write_all(function, items, description, min(threads, READ_THREADS), target))
         results = map(function, items) if threads < 2 else side_by_side(function, items, threads)
@@ -125,7 +125,7 @@ class InProcessEngine:
             return iter((reduce(combine, counted_results),))
 
     def orphans(self, request: OrphanRequest) -> Generator[Any, None, None]:
-        """Yield the orphan files, see `Engine.orphans`. Threads list folders and read manifests; the paths are compared on the local disk."""
+        """Yield the orphan files; see `Engine.orphans`. Threads list folders and read manifests; the paths are compared in a database on the local disk."""
         return orphans_in_process(request)
 
 
@@ -134,19 +134,19 @@ IN_PROCESS = InProcessEngine()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineChoice:
-    """The rules for the engine if the caller names none: Spark if the work is worth a job, else this process.
+    """Chooses the engine if the caller names none: Spark if the work is worth a Spark job, otherwise the in-process engine.
 
-    A job takes seconds. So work in pieces is a job of a running Spark session only if the pieces are many. Work that reads data files uses a running session
-    for any size, and starts a session only for many bytes.
+    A job takes seconds. So Spark reads manifests or footers only if there are many of them and a session is running. Spark reads data files of any size if a
+    session is running, and a session is started only for many bytes.
 
     Attributes:
         uses_spark: Whether Spark may be chosen at all.
-        bytes_to_start: Bytes of files to read, search or copy from which on a Spark session is started.
-        footers: The number of files to add from which on Spark reads their footers.
-        manifests: The number of manifests from which on Spark finds the files that become unused with expired snapshots.
-        manifest_bytes: Bytes of manifests from which on Spark checks them.
-        checked_files: The number of files from which on Spark checks them.
-        live_files: The number of live files from which on Spark searches for orphan files.
+        bytes_to_start: A Spark session is started to read, search or copy files of at least this many bytes.
+        footers: Spark reads the footers of files to add if there are at least this many files.
+        manifests: Spark finds the files that become unused with expired snapshots if there are at least this many manifests.
+        manifest_bytes: Spark checks manifests if they have at least this many bytes.
+        checked_files: Spark checks data files and delete files if there are at least this many.
+        live_files: Spark searches for orphan files if the table has at least this many live files.
     """
 
     uses_spark: bool = True
@@ -163,23 +163,23 @@ class EngineChoice:
         return spark if spark is not None and "app-id" in spark.environment() else IN_PROCESS
 
     def for_many(self, count: int, least: int, name: str | None = None) -> Engine:
-        """Return the engine with this name. Without a name, return Spark if a session runs and `count` pieces of work are at least `least`, else this process.
+        """Return the engine for work on `count` items: the named one, or without a name Spark if a session is running and `count` is at least `least`.
 
-        Raises `EngineError` if there is no engine of this name.
+        In all other cases it is the in-process engine. Raises `EngineError` if there is no engine with the name.
         """
         return engine_named(name) if name is not None else self.running() if count >= least else IN_PROCESS
 
     def for_bytes(self, size: int, name: str | None = None) -> Engine:
-        """Return the engine with this name. Without a name, return Spark if a session runs or `size` bytes of files are worth starting one, else this process.
+        """Return the engine to read files of `size` bytes: the named one, or without a name Spark if a session is running or `size` is worth starting one.
 
-        Raises `EngineError` if there is no engine of this name.
+        In all other cases it is the in-process engine. Raises `EngineError` if there is no engine with the name.
         """
         if name is not None:
             return engine_named(name)
         return (self._spark() or IN_PROCESS) if size >= self.bytes_to_start else self.running()
 
     def for_files(self, tasks: Sequence[FileScanTask], name: str | None = None) -> Engine:
-        """Return the engine that reads, searches or copies the files of these tasks, chosen as in `for_bytes`."""
+        """Return the engine to read, search or copy the files of these tasks. It is chosen by their size, as in `for_bytes`."""
         return self.for_bytes(sum(task.file.file_size_in_bytes for task in tasks), name)
 
     def for_statements(self, operation: str) -> Engine:
@@ -198,7 +198,7 @@ class EngineChoice:
         return engine
 
     def _spark(self) -> Engine | None:
-        """Return Spark's engine; None if Icefloe cannot use it."""
+        """Return Spark's engine; None if it must not be used or Spark is not installed. No session is started."""
         try:
             return engine_named("spark") if self.uses_spark else None
         except (EngineError, NotInstalledError) as error:
@@ -216,7 +216,7 @@ def engine_choice() -> EngineChoice:
 
 @contextmanager
 def choosing_engines(choice: EngineChoice) -> Iterator[None]:
-    """Use another `EngineChoice` during a block, in all threads of this process."""
+    """Return a context in which `engine_choice` returns another `EngineChoice`, in all threads of this process."""
     _choices.append(choice)
     try:
         yield
@@ -226,7 +226,7 @@ def choosing_engines(choice: EngineChoice) -> Iterator[None]:
 
 @cache
 def engine_named(name: str) -> Engine:
-    """Return the engine of a name. Raises `EngineError` if there is none or it cannot be loaded, `NotInstalledError` if one of its packages is missing."""
+    """Return the engine with a name. Raises `EngineError` if it does not exist or cannot be loaded, `NotInstalledError` if it needs a missing package."""
     if name == IN_PROCESS.name:
         return IN_PROCESS
     points = entry_points(group=ENGINE_GROUP, name=name)
@@ -244,7 +244,7 @@ def engine_named(name: str) -> Engine:
 
 
 def engine_for_rows(rows: object) -> Engine:
-    """Return the engine that writes rows of this type. Raises `InvalidInputError` if none does."""
+    """Return the engine that writes rows of this type. Raises `InvalidInputError` if no engine does."""
     if IN_PROCESS.accepts(rows):
         return IN_PROCESS
     # Engines are loaded one by one, until one accepts the rows.
@@ -268,9 +268,9 @@ def _engine_names() -> list[str]:
 
 
 def _write_all(function: Callable[..., Any], items: Sequence[Any], description: str, threads: int, target: WriteTarget) -> list[Any]:
-    """Call a writing function for all items in threads, and return the results in order.
+    """Call a function that writes files for all items in threads, and return the results in the order of the items.
 
-    After an error or Ctrl-C the others stop, and all files are deleted.
+    After an error or Ctrl-C the other calls stop, and all written files are deleted.
     """
     outcomes: dict[int, Any] = {}
     stopped = Event()
@@ -304,7 +304,7 @@ def _write_all(function: Callable[..., Any], items: Sequence[Any], description: 
 
 
 def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
-    """Return Arrow or pandas rows, or the rows of a library that exports Arrow, as one Arrow table.
+    """Convert rows of Arrow, pandas, or another library that exports Arrow (such as Polars or DuckDB) to one Arrow table.
 
     Args:
         rows: The rows.
@@ -313,7 +313,7 @@ def arrow_table(rows: Any, schema: Schema | None = None, names: Collection[str] 
 
     Raises:
         InvalidInputError: The rows are of a type that cannot be converted to Arrow.
-        SchemaMismatchError: As `arrow_of_frame`.
+        SchemaMismatchError: See `arrow_of_frame`.
     """
     if _is_frame(rows):
         return arrow_of_frame(rows, schema, names)

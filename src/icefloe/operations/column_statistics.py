@@ -37,9 +37,16 @@ from icefloe.version import __version__
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobStatistics:
-    """One blob of a statistics file. `columns` are the dotted names of the columns `fields`: their current names, or the last names of dropped columns.
+    """The description of one blob of a statistics file.
 
-    `distinct_values` is the number of distinct values (NDV) of a theta sketch; None for a blob of another type, which is not read.
+    Attributes:
+        type: The blob type, for example `apache-datasketches-theta-v1`.
+        fields: The field ids of the columns that the blob describes.
+        columns: The dotted names of these columns: their current names, or the last names of dropped columns.
+        snapshot_id: The snapshot from which the blob was computed.
+        sequence_number: The sequence number of this snapshot.
+        properties: The properties of the blob.
+        distinct_values: The number of distinct values (NDV) of a theta sketch; None for a blob of another type, which is not read.
     """
 
     type: str
@@ -53,7 +60,7 @@ class BlobStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatistics:
-    """The statistics file of one snapshot. Sizes are in bytes."""
+    """The content of a snapshot's statistics file; the result of `TableReader.statistics`. Sizes are in bytes."""
 
     snapshot_id: int
     statistics_path: str
@@ -63,7 +70,7 @@ class TableStatistics:
 
     @property
     def distinct_values(self) -> dict[str, int]:
-        """The number of distinct values other than null, by dotted column name. It is exact up to 4,096, and has an error of a few percent above."""
+        """The numbers of distinct values other than null, by dotted column name. They are exact up to 4,096; greater ones have an error of a few percent."""
         return {blob.columns[0]: blob.distinct_values for blob in self.blobs if len(blob.columns) == 1 and blob.distinct_values is not None}
 
 
@@ -71,7 +78,7 @@ class TableStatistics:
 
 
 def plan_statistics(scan: DataScan, table_name: str, columns: Sequence[str] | None) -> StatisticsPlan | None:
-    """Return what `compute_statistics` would read; None for a table without a snapshot."""
+    """Return the files and columns that `compute_statistics` would read; None for a table without a snapshot."""
     snapshot = scan.snapshot()
     if snapshot is None:
         return None
@@ -98,7 +105,7 @@ def compute_statistics(
     runs already or the files are large.
 
     Returns:
-        The file; None for a table without a snapshot.
+        The new statistics file; None for a table without a snapshot.
     """
     snapshot = scan.snapshot()
     if snapshot is None:
@@ -203,7 +210,7 @@ def _blob(field: NestedField, sketch: ThetaSketch, snapshot: Snapshot) -> Blob:
 
 
 def _old_blobs(io: FileIO, metadata: TableMetadata, snapshot: Snapshot) -> Iterator[Blob]:
-    """Yield the blobs of the snapshot's statistics file. A file that cannot be read has no blobs, because statistics can be computed again."""
+    """Yield the blobs of a snapshot's present statistics file. Nothing is yielded if the file cannot be read, because statistics can be computed again."""
     old = _file_of(metadata, snapshot.snapshot_id)
     if old is None:
         return
@@ -261,7 +268,7 @@ def read_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapsh
 
 
 def find_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> StatisticsFile | None:
-    """Return the statistics file that `read_statistics` reads. Raises `NoSuchSnapshotError`."""
+    """Return the entry of the statistics file that `read_statistics` reads; None if there is none. Raises `NoSuchSnapshotError`."""
     if snapshot_id is None:
         current = metadata.current_snapshot()
         lineage = ancestors(metadata, current.snapshot_id if current else None)
@@ -272,7 +279,7 @@ def find_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int |
 
 
 def column_names(metadata: TableMetadata) -> dict[int, str]:
-    """Return the dotted name of every present and dropped column of the table, by field id. Present columns have their current name."""
+    """Return the dotted name of every column of the table, by field id: the current name or, for a dropped column, its last name."""
     names: dict[int, str] = {}
     for schema in (*metadata.schemas, metadata.schema()):
         names.update({field_id: schema.find_column_name(field_id) or "" for field_id in schema.field_ids})

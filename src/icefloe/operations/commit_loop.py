@@ -70,8 +70,12 @@ NAMESPACE_TRIES = 10
 class TableChange:
     """The change of one table in a commit.
 
-    If `is_new`, the commit creates the table: `base.location` is empty, because its metadata was never written, and `action` may be None. `create_namespace`
-    creates the namespace of a new table again if another writer has dropped it.
+    Attributes:
+        handle: The table.
+        base: The metadata on which the first attempt is based. Its location is empty for a new table, because its metadata was never written.
+        action: The change; for a new table it may be None.
+        is_new: Whether the commit creates the table.
+        create_namespace: A function that creates the namespace of a new table again, if another writer has dropped it; None if that is an error.
     """
 
     handle: TableHandle
@@ -82,7 +86,7 @@ class TableChange:
 
 
 class TableCommit:
-    """One table in a commit: the metadata that its attempts are based on, and the files that they wrote."""
+    """One table in a commit: makes the attempts on it, and records the metadata that they are based on and the files that they wrote."""
 
     def __init__(self, change: TableChange) -> None:
         self.handle = change.handle
@@ -142,9 +146,10 @@ class TableCommit:
             is_reloaded = True
 
     def _make_attempt(self, number: int, now_ms: int) -> bool:
-        """Let the action make its attempt. Return False if files of the base have been expired; the table is loaded again then, and the caller tries again.
+        """Let the action make its attempt.
 
-        Only reads are repeated. An attempt never writes a file again under the same name, because the file could be taken for that of another attempt.
+        Return False if files of the base have been expired; then the table has been loaded again, and the caller must call this method again. Only reads are
+        repeated: no file is written twice under one name, because it could be taken for the file of another attempt.
         """
         if self.action is None:
             return True
@@ -203,7 +208,7 @@ class TableCommit:
         )
 
     def _updates(self, result: TableMetadata) -> tuple[Update, ...]:
-        """Return the updates of the attempt. For a new table in a store that writes metadata, they are preceded by the updates that create the table."""
+        """Return the updates of the attempt. For a new table in a store that writes metadata, updates that create the table precede them."""
         updates = self.attempt.updates if self.attempt is not None else ()
         if not self.handle.store.writes_metadata:
             return tuple(updates)
@@ -211,7 +216,7 @@ class TableCommit:
         return (*first, *numbered_updates(updates, self.base.metadata, result))
 
     def accept(self, stored: Stored | None) -> None:
-        """Take the last attempt as the table's metadata. If the store renamed or wrote the metadata file, `stored` replaces the location and the metadata."""
+        """Make the last attempt the table's current metadata, after its commit. `stored` is the store's result if it wrote or renamed the metadata file."""
         if self._next is None:
             return
         location, metadata = stored.location if stored is not None else self._next.location, self._next.metadata
@@ -223,7 +228,7 @@ class TableCommit:
         self.base = LoadedMetadata(location=location, metadata=metadata)
 
     def keep_manifests(self) -> None:
-        """Put the columns of the manifests that the attempt wrote into the cache, for the next scan. Errors are ignored, because the commit has happened."""
+        """Add the manifests that the attempt wrote to the cache, for the next scan. Errors are ignored, because the commit has happened."""
         attempt = self.attempt
         if attempt is None or not attempt.listed_manifests:
             return
@@ -246,7 +251,7 @@ class TableCommit:
             reporter.report(commit_report(self.handle.table_name, snapshot, attempts=attempts, duration_ns=duration_ns))
 
     def conclude(self) -> None:
-        """Take the last attempt as the metadata of a new table, if other tables of the commit showed that it happened although the reply was lost."""
+        """Accept the last attempt for a new table, if only the other tables of the commit showed that it happened, because the reply was lost."""
         if self.is_new and not self.base.location:
             self.accept(None)
 
@@ -256,21 +261,21 @@ class TableCommit:
             self.base = reload_metadata(self.handle, self.base.metadata)
 
     def attempted_bases(self) -> Iterator[Problem]:
-        """Yield the snapshots that the attempts were based on, as details for an error."""
+        """Yield a detail for an error: the snapshots on which the attempts were based."""
         if self.attempt is not None and (bases := [*self._lost_bases, *base_of(self.attempt)]):
             shown = ", ".join("no snapshot" if base is None else str(base) for base in bases[-MOST_BASES:])
             yield Problem(where="attempts", what=f"built on {shown}{' (the last ones)' if len(bases) > MOST_BASES else ''}")
 
     def load(self) -> None:
-        """Load the table that has the name now, even if it is a different table."""
+        """Load the current metadata of the table with this name, even if it is a different table than before."""
         if not self.is_new:
             self.base = load_metadata(self.handle)
 
     def is_committed(self) -> bool | None:
-        """Return whether the table as last loaded shows that an attempt of this commit was committed; None if that can no longer be determined.
+        """Return whether an attempt of this commit was committed, according to the metadata as last loaded; None if that can no longer be determined.
 
-        An attempt was committed if the table has its snapshot, or if its metadata file is current or in the metadata log. It was lost if neither is true and
-        the base of the last attempt is current or in the log, because then every file that followed the base is in the log too.
+        An attempt was committed if the table has the attempt's snapshot, or if its metadata file is current or in the metadata log. No attempt was committed if
+        neither is true and the base of the last attempt is current or in the log, because then every file that followed the base is in the log too.
         """
         if self.attempt is None and not self.is_new:
             return False
@@ -297,15 +302,15 @@ class TableCommit:
         return False if previous in logged_locations else None
 
     def written_files(self) -> list[str]:
-        """Return every file of every attempt, except data files."""
+        """Return the locations of the metadata files, manifest lists and manifests that all attempts wrote."""
         return [*self._metadata_locations, *self._manifests_and_lists]
 
     def new_data_files(self) -> list[str]:
-        """Return the data files that were written for this commit."""
+        """Return the locations of the data files and delete files that were written for this commit."""
         return [] if self.action is None else list(self.action.new_data_files())
 
     def files_of_lost_attempts(self) -> list[str]:
-        """Return the written files that the committed table does not refer to."""
+        """Return those of the `written_files` to which the committed metadata does not refer."""
         referenced = {self.base.location, *(entry.metadata_file for entry in self.base.metadata.metadata_log)}
         if self.attempt:
             referenced |= {manifest.manifest_path for manifest in self.attempt.manifests}
@@ -313,7 +318,7 @@ class TableCommit:
         return [location for location in self.written_files() if location not in referenced]
 
     def old_metadata_files(self) -> OldMetadataFiles:
-        """Return the metadata files that left the log in this commit and are to be deleted. Files that are not the table's own are kept, with a warning.
+        """Return the metadata files that this commit removed from the metadata log and that are to be deleted; files of other tables are only warned about.
 
         Spec: Table Metadata Fields (`metadata-log`).
         """
@@ -333,7 +338,7 @@ class TableCommit:
 
 
 def _invalidated_error(error: InvalidInputError) -> CommitInvalidatedError:
-    """Return the error of an action that was valid on an earlier base: another writer has made it invalid."""
+    """Convert the error of an action to one that states that another writer has made the action invalid, because it was valid on an earlier base."""
     return CommitInvalidatedError(
         f"another writer changed the table since this change was first made: {error.message}",
         table=error.table,
@@ -349,7 +354,7 @@ def _invalidated_error(error: InvalidInputError) -> CommitInvalidatedError:
 
 
 class _Commit:
-    """One commit in progress, see `CommitAttempts`. The first table's properties decide how long to wait and how often to check the status."""
+    """A commit to one or more tables in progress; it implements `CommitAttempts`. The first table's properties set the retries and status checks."""
 
     noun = "table"
     gone: type[NotFoundError] = NoSuchTableError
@@ -400,9 +405,9 @@ class _Commit:
         return outcome
 
     def _commit(self, requests: Sequence[CommitRequest]) -> Outcome:
-        """Commit to the store.
+        """Send a commit to the store, and return its outcome.
 
-        If another writer has dropped the namespace of a new table, create it and commit again, since the refused commit changed nothing.
+        If the store refuses it because another writer has dropped the namespace of a new table, the namespace is created again, and the commit sent again.
         """
         outcome = self.store.commit(requests)
         for _ in range(NAMESPACE_TRIES if self._creates_namespaces else 0):
@@ -417,7 +422,7 @@ class _Commit:
         return outcome
 
     def _search_winners(self, outcome: Conflicted) -> Outcome:
-        """Return the outcome of a commit whose reply was lost, by searching the history of the tables, to which other writers have committed since."""
+        """Determine the outcome of a commit whose reply was lost, by loading the tables and searching their histories for it."""
         try:
             for table in self.tables:
                 table.reload()
@@ -431,7 +436,7 @@ class _Commit:
         return Unknown(reason="the reply was lost, and other writers have changed the table so often since that its log no longer shows it")
 
     def _is_committed(self) -> bool:
-        """Return whether the tables as last loaded show that an earlier attempt was committed after all; it was committed for all tables or for none."""
+        """Return whether one of the tables, as last loaded, shows that an attempt was committed. An attempt is committed to all tables or to none."""
         return any(table.is_committed() for table in self.tables)
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
@@ -456,7 +461,7 @@ class _Commit:
             delete_quietly(table.handle, [*table.written_files(), *table.new_data_files()])
 
     def unknown_error(self, outcome: Unknown) -> CommitUnknownError:
-        """Return the error for an unknown commit state. It contains what each table has if the commit happened, and a command that shows it."""
+        """Return the error for an unknown commit state. It states by what each table shows that the commit happened, and a command to check it."""
         first = next((table for table in self.tables if table.metadata_location), self.tables[0])
         snapshot_id = first.attempt.snapshot_id if first.attempt is not None else None
         command = f"icefloe show snapshots {dotted(first.handle.identifier)} --catalog {first.handle.store.name}"
@@ -487,12 +492,12 @@ class _Commit:
 
 
 def commit(handle: TableHandle, action: Action, base: LoadedMetadata) -> CommitReport:
-    """Commit an action to a table. After commits of other writers, retry as its `commit.retry.*` properties require. Raises the errors of `commit_together`."""
+    """Commit an action to a table. If other writers commit first, retry as its `commit.retry.*` properties allow. Raises the errors of `commit_together`."""
     return commit_together([TableChange(handle=handle, base=base, action=action)])[0]
 
 
 def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
-    """Commit the changes of several tables of one catalog, all or none. If another writer commits to any of them first, every action is applied again.
+    """Commit the changes of several tables of one catalog, all or none. If another writer commits to one of the tables first, all actions are applied again.
 
     Returns:
         A report for each change, in order.
@@ -527,7 +532,7 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
 
 
 def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Commit) -> IcefloeError:
-    """Return the error with the table's name. If other writers won every retry, it also has the snapshot that the last of them committed."""
+    """Return the error with the table's name added and, if other writers won every retry, with the newest snapshot that they committed."""
     snapshot_id, problems = error.snapshot_id, error.problems
     if len(work.tables) == 1 and snapshot_id is None and not problems:
         loaded = work.tables[0].base
@@ -550,7 +555,7 @@ def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Com
 
 
 def delete_quietly(handle: TableHandle, locations: Iterable[str]) -> None:
-    """Delete files that no metadata refers to. A file that cannot be deleted stays as an orphan, since the outcome of the commit is already decided."""
+    """Delete files that no metadata refers to. Errors are ignored, so that a file may remain as an orphan, because the commit itself is over."""
     for location in locations:
         try:
             handle.io.delete(location)

@@ -51,7 +51,7 @@ _LOCK_FLAGS = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW"
 
 
 class CommitAttempts(Protocol):
-    """One commit in progress, over all its attempts. `try_once` is called again after each lost race."""
+    """A commit in progress, of which `commit_with_retries` makes the attempts. It is implemented for tables and for views."""
 
     noun: str  # `table` or `view`, for messages
     name: str  # as `catalog.namespace.name`
@@ -60,20 +60,20 @@ class CommitAttempts(Protocol):
 
     @property
     def metadata_locations(self) -> list[str]:
-        """The metadata file of each attempt, in order."""
+        """The locations of the metadata files that were written, the newest last, for errors."""
 
     def try_once(self) -> Outcome:
-        """Make an attempt on the current metadata, write its files, and commit it to the catalog store."""
+        """Make an attempt on the current metadata: write its files, and commit to the store. Called again after each conflict."""
 
     def is_committed_after_all(self, outcome: Conflicted) -> bool:
-        """Return whether this commit happened although its reply was lost, so that the winner of the last race committed on top of it."""
+        """Return whether an attempt of this commit succeeded after all: its reply may have been lost, and another writer may have committed on top of it."""
 
     def abandon(self) -> None:
-        """Delete what this commit wrote, after an error or Ctrl-C. Delete nothing if one of its attempts may have been committed."""
+        """Delete all files that this commit wrote, after an error or Ctrl-C. Delete nothing if one of its attempts may have been committed."""
 
 
 class CommitTurn:
-    """The turn of one commit on its tables: a file lock, during which other commits of this user on this host wait before their next attempt.
+    """Lets a commit that has lost several races take a turn: it holds a file lock, and other commits of this user on this host wait for the lock.
 
     The lock is advisory: only the compare-and-swap of the catalog decides what is committed. Writers of other users and hosts do not wait, and no commit waits
     if files cannot be locked. The operating system releases the lock of a process that ends, and no commit waits for a turn that began more than
@@ -96,7 +96,7 @@ class CommitTurn:
         self._locked: list[tuple[Path, int]] = []
 
     def before_attempt(self, losses: int) -> bool:
-        """Wait while another commit has its turn. Take the turn if this commit has lost enough races.
+        """Wait while another commit has its turn. If this commit has lost `LOSSES` races, it takes the next turn.
 
         Returns:
             Whether this commit waited, so that the tables have probably changed.
@@ -117,7 +117,7 @@ class CommitTurn:
         return has_waited
 
     def end(self) -> None:
-        """Unlock the files, so that other commits continue."""
+        """End the turn: unlock the files, so that other commits continue."""
         while self._locked:
             path, file = self._locked.pop()
             with suppress(OSError):
@@ -125,9 +125,9 @@ class CommitTurn:
             os.close(file)
 
     def _lock(self, path: Path, *, takes: bool) -> bool:
-        """Wait for the lock of a file, and keep the lock if this commit `takes` its turn.
+        """Wait until no other commit has locked a file; if this commit `takes` its turn, lock it.
 
-        Return whether it waited. Raises `OSError` if files cannot be locked.
+        Return whether this commit had to wait. Raises `OSError` if files cannot be locked.
         """
         begun_s, has_waited, is_reported = time.monotonic(), False, False
         while True:
@@ -167,7 +167,7 @@ def commit_with_retries(
     Args:
         work: the commit.
         settings: the properties of the table or view, with `commit.retry.*`.
-        unknown_error: makes the error for a commit that may or may not have happened.
+        unknown_error: a function that returns the error for an unknown outcome; None for a general error.
 
     Raises:
         CommitConflictError: other writers won every retry, or changed what this commit is based on; no file of the commit remains.
@@ -205,7 +205,7 @@ def commit_with_retries(
 
 
 def outcome_of_commit(commit: Callable[[], Outcome]) -> Outcome:
-    """Call `commit` and return its outcome. A store that raises a `StorageError` violates its contract; the outcome is `Unknown` then."""
+    """Call a store's commit, and return its outcome. If it raises a `StorageError`, which a store must not do, the outcome is `Unknown`."""
     try:
         return commit()
     except StorageError as error:
@@ -219,8 +219,8 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
     raises an error counts as a check without a result.
 
     Args:
-        load_status: makes one check.
-        unknown: the outcome of the commit.
+        load_status: a function that checks once, and returns the outcome.
+        unknown: the outcome of the commit so far.
         settings: the properties of the table or view.
     """
 
@@ -247,7 +247,7 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
 
 
 def _retrying(settings: Mapping[str, str]) -> Retrying:
-    """Return the retries that `commit.retry.*` allow: a number of attempts and a total time. `icefloe.operations.retry_waits` has the lengths of the waits."""
+    """Return the retry policy of `commit.retry.*`: a number of attempts and a total time. `retry_waits.py` determines the lengths of the waits."""
     min_wait_ms = table_properties.COMMIT_MIN_WAIT_MS.read(settings)
     max_wait_ms = min(table_properties.COMMIT_MAX_WAIT_MS.read(settings), LONGEST_WAIT_S * 1000)
     begun_s = 0.0
@@ -304,7 +304,7 @@ def _raise_conflict(work: CommitAttempts, outcome: Conflicted) -> None:
 
 
 def _is_private(folder: Path) -> bool:
-    """Return whether a folder exists, is of this user, and gives no rights to other users, who could make commits wait."""
+    """Return whether a folder exists, belongs to this user, and is not accessible to other users, who could make commits wait."""
     try:
         status = folder.lstat()
     except FileNotFoundError:

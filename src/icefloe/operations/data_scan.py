@@ -55,7 +55,7 @@ _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
 
 @dataclass(frozen=True, kw_only=True)
 class DataScan:
-    """One scan of a table. It is immutable: every method that narrows it returns a new scan."""
+    """A scan of a table: which snapshot, rows and columns to read. It is immutable: `filter`, `select` and similar methods return a new scan."""
 
     table_name: str
     metadata: TableMetadata
@@ -84,7 +84,7 @@ class DataScan:
         return html_of(Report(f"scan of {short_text(self.table_name)}", (Facts(tuple(self._facts())),)))
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what the scan reads as pairs of a name and a text."""
+        """Yield pairs of a name and a text that describe what the scan reads, for its display."""
         snapshot_id = self.metadata.current_snapshot_id if self.snapshot_id is None else self.snapshot_id
         yield "snapshot", "none yet" if snapshot_id is None else str(snapshot_id)
         yield "columns", "all" if "*" in self.selected_fields else short_text(", ".join(self.selected_fields))
@@ -117,7 +117,7 @@ class DataScan:
             *names: dotted names of columns, or of metadata columns such as `_pos`; `*` is every column of the table.
 
         Returns:
-            The narrower scan. Its columns are in the table's order; metadata columns follow in the given order.
+            The narrower scan. Its columns are in the table's order, followed by metadata columns in the order of `names`.
         """
         return replace(self, selected_fields=names)
 
@@ -228,7 +228,7 @@ class DataScan:
         return replace(self, appends=appends, appends_after=snapshot_id, snapshot_id=end_id, by_table_schema=True)
 
     def snapshot(self) -> Snapshot | None:
-        """Return the snapshot to read; None for a table without one.
+        """Return the snapshot that the scan reads; None if the table has no snapshot.
 
         Raises:
             NoSuchSnapshotError: the table does not have the snapshot.
@@ -271,20 +271,20 @@ class DataScan:
         return Schema(*table_columns.fields, *(self._metadata_column(name) for name in metadata), schema_id=table_columns.schema_id)
 
     def as_held(self, schema: Schema) -> Schema:
-        """Return the schema in which only those columns are required that certainly have values in every file of the snapshot.
+        """Return a schema with those required columns made optional that files of the snapshot may lack, because they became required later.
 
-        A column that became required later may have nulls in older files, so such columns are optional here. Engines receive this schema and read rows with it.
+        Rows of such files have nulls in these columns. Engines receive this schema, and read rows with it.
 
         Args:
-            schema: the scan's schema, or a part of it.
+            schema: the scan's schema, or some of its columns.
         """
         fields = relax_required_fields(schema.fields, self._schemas_of_files(schema))
         return schema if fields == schema.fields else Schema(*fields, schema_id=schema.schema_id)
 
     def _schemas_of_files(self, schema: Schema) -> Sequence[Schema]:
-        """Return the schemas that the snapshot's files may have been written with.
+        """Return the schemas with which files of the snapshot may have been written.
 
-        If no column is required, the history of the table is not searched for them.
+        If no column is required, they are not needed, and the history of the table is not searched.
         """
         is_needed = len(self.metadata.schemas) > 1 and any(column.required for _, column in walk(schema.fields))
         return schemas_of_files(self.metadata, self.snapshot()) if is_needed else self.metadata.schemas
@@ -398,7 +398,7 @@ class DataScan:
         return Tolerance.HARMLESS if self.tolerant else Tolerance.DEFAULT
 
     def _plan_of_limit(self) -> ScanPlan:
-        """Return a plan of as many files as the limit needs. If the scan has no filter, every row counts towards the limit."""
+        """Return the plan of the scan. If the scan has a limit and no filter, the plan has only as many files as are needed for this number of rows."""
         if self.limit is None or not isinstance(self.row_filter, AlwaysTrue):
             return self.plan()
         return self.plan(enough_rows=self.limit).first_files(self.limit)
@@ -559,11 +559,11 @@ class DataScan:
         return (self.schema().fields[0].name,) if self.schema().fields else ("*",)
 
     def request(self, projection: Schema | None = None, plan: ScanPlan | None = None) -> ScanRequest:
-        """Return the request to an engine for the rows of this scan.
+        """Return the request with which an engine reads the rows of this scan.
 
         Args:
-            projection: the columns; by default those of the scan.
-            plan: the files; by default those of the scan.
+            projection: the columns to read; by default the columns of the scan.
+            plan: the planned files; by default the scan is planned.
 
         Raises:
             InvalidInputError: the limit is below 0.
@@ -596,5 +596,5 @@ def _has_uuids(schema: Schema) -> bool:
 
 
 def _instant(timestamp_ms: int) -> str:
-    """Return a time as text for messages: in milliseconds, and in ISO 8601 with its time zone."""
+    """Return a time as text for messages: in milliseconds since 1970, and in ISO 8601 in UTC."""
     return f"{timestamp_ms} ms ({format_timestamp(timestamp_ms * 1000, utc=True)})"

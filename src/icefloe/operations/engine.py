@@ -30,13 +30,13 @@ READ_THREADS = min(8, os.cpu_count() or 1)
 
 
 def tasks_of_bytes(size: int) -> int:
-    """Return the number of cluster tasks for reading `size` bytes of data files."""
+    """Return the number of cluster tasks into which the reading of `size` bytes of data files is divided."""
     return -(-size // BYTES_PER_TASK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
-    """The input of an engine that reads the rows of planned files."""
+    """A request to an engine to read the rows of planned files: the files, the columns, and the filter."""
 
     table_name: str
     plan: ScanPlan
@@ -56,9 +56,15 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyValues:
-    """The values of one key column in the rows of an upsert: all distinct values if they are few, else the least and the greatest; None if unknown.
+    """The values of one key column in the rows of an upsert, from which a filter of the table's files is made.
 
-    They have the form of filter literals: times are counts of their unit, UUIDs are bytes.
+    Values are as filter literals: dates are days since 1970, times and timestamps are counts of their unit, UUIDs are bytes.
+
+    Attributes:
+        field_id: The field id of the column.
+        values: All distinct values if they are few; otherwise None.
+        low: The least value; None if `values` is set, or the value is unknown.
+        high: The greatest value; None if `values` is set, or the value is unknown.
     """
 
     field_id: int
@@ -69,14 +75,14 @@ class KeyValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertSource:
-    """The checked rows of an upsert, in the engine's own form.
+    """The checked rows of an upsert, as the engine that joins them with the table's rows needs them.
 
     Attributes:
-        rows: The rows, such as an `ArrowRows` or a Spark DataFrame.
+        rows: The rows; the type depends on the engine: `ArrowRows`, or Spark's `SparkRows`.
         keys: The values of the key columns; None if every key has a null, so that no row matches.
-        join: Joins the rows with those of the table, and writes the new rows: those that replace differing rows, and those to insert.
-            Raises `InvalidInputError` if a key matches several rows of the table that it would update.
-        here: The same rows for the in-process engine, if another engine has them and they are few; else None.
+        join: A function that joins the rows with the table's rows, and writes data files with the rows that replace differing rows and the rows to insert.
+            It raises `InvalidInputError` if a key matches several rows of the table that it would update.
+        here: The same rows for the in-process engine, if the rows of another engine are few and have been read to this process; otherwise None.
     """
 
     rows: Any
@@ -87,7 +93,10 @@ class UpsertSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertRequest:
-    """A join of upsert rows with the live rows of planned files. Rows of a file that the residual of its task excludes cannot match."""
+    """A request to an engine to join the rows of an upsert with the live rows of planned files, and to write the result.
+
+    Rows of a file that the residual filter of its task excludes cannot match.
+    """
 
     source: UpsertSource
     scan: ScanRequest  # a scan of all columns, whose plan has the tasks
@@ -101,7 +110,15 @@ class UpsertRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertedRows:
-    """The result of an upsert's join. `positions` has for each task the positions, ascending, of the rows of its file that rows in `added` replace."""
+    """The result of an upsert's join.
+
+    Attributes:
+        positions: For each task of the request, the positions, ascending, of the rows of its file that are replaced.
+        added: The data files with the new rows.
+        updated: The number of source rows that replace rows.
+        inserted: The number of source rows without a match that were added.
+        unchanged: The number of source rows whose match has the same values.
+    """
 
     positions: tuple[NDArray[np.int64], ...]
     added: tuple[DataFile, ...]
@@ -112,7 +129,7 @@ class UpsertedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A SQL statement that changes one table. In the text, `{target}` represents the table, and `{source}` the rows of `source`."""
+    """An UPDATE or MERGE statement on one table. In its text, `{target}` represents the table, and `{source}` the rows of `source`."""
 
     operation: str  # `update` or `merge`
     text: str
@@ -142,7 +159,7 @@ class Engine(Protocol):
         """Write the rows as data files. If they do not fit the table, raise `SchemaMismatchError` before anything is written."""
 
     def read(self, request: ScanRequest) -> Any:
-        """Return the rows in the engine's own form: an Arrow table, a Spark DataFrame."""
+        """Return the rows as an Arrow table or a Spark DataFrame, depending on the engine."""
 
     def map(
         self,
@@ -158,14 +175,14 @@ class Engine(Protocol):
         """Call a function for items in parallel, and yield its results in the order of the items; with `combine`, yield one combined result.
 
         Args:
-            function: Receives an item, and if there is a `target`, also the `WritingTask` that writes. Function, items and results must be picklable.
+            function: A function of an item and, if there is a `target`, of the `WritingTask` that writes. Function, items and results must be picklable.
             items: The arguments of the calls. Without items nothing is yielded.
             description: A description of the work, for people.
             tasks: The number of cluster tasks; None for about as many as there are items.
             threads: The number of items that this process works on at once.
-            target: The write that the function writes data files for; the files are in the attribute `added` of its results. Each item is a task of its own
-                then, and after an error no file of any item remains. None if the function writes no data files.
-            combine: Combines two results into one. It must be picklable. The engine chooses where and in which order results are combined.
+            target: The write to which the files belong that the function writes; the attribute `added` of its results has the files. Each item is then a
+                separate task, and after an error no file of any item remains. None if the function writes no files.
+            combine: A picklable function that combines two results into one. The engine chooses where and in which order results are combined.
 
         Raises:
             IcefloeError: The error that the function raised, for the first item that failed.
@@ -175,7 +192,7 @@ class Engine(Protocol):
         """Yield the orphan files that an `orphan_search.OrphanRequest` finds, in tables with the schema `path_database.LISTED`; see `find_in_process`."""
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
-        """Check the rows of an upsert, and determine the values of their keys. Nothing is written before the rows are joined with those of the table.
+        """Check the rows of an upsert, determine the values of their keys, and return them as a source. Nothing is written before `UpsertSource.join`.
 
         Raises:
             SchemaMismatchError: the rows do not fit the schema, or lack a column that would be updated.
@@ -183,4 +200,4 @@ class Engine(Protocol):
         """
 
     def run_statement(self, table: Any, statement: Statement) -> WriteResult:
-        """Run a statement about a `Table`, and commit its changes. Raises `UnsupportedFeatureError` if the engine does not support SQL."""
+        """Run an UPDATE or MERGE statement on a `Table`, and commit its changes. Raises `UnsupportedFeatureError` if the engine does not support SQL."""

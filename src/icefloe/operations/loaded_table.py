@@ -46,7 +46,7 @@ from icefloe.stores.metrics_report import MetricsReporter
 
 
 class TableReader:
-    """The methods that read a table whose metadata is loaded: its metadata, its snapshots, and scans of its rows."""
+    """A table whose metadata is loaded, with the methods that read it: its metadata, its snapshots, and scans of its rows."""
 
     def __init__(self, loaded: LoadedMetadata, io: FileIO, full_name: str) -> None:
         self._loaded = loaded
@@ -64,12 +64,12 @@ class TableReader:
 
     @property
     def metadata_location(self) -> str:
-        """The location of the metadata file as last loaded or committed."""
+        """The location of the metadata file that was last loaded or committed."""
         return self._loaded.location
 
     @property
     def state(self) -> str:
-        """A text that differs between versions of the table: the location of its metadata file, if that is known."""
+        """A text that is different for each version of the table: the location of its metadata file or, if it is unknown, values that change with commits."""
         return self._loaded.state
 
     @property
@@ -124,7 +124,7 @@ class TableReader:
         return NAME_MAPPING.read(self.metadata.properties)
 
     def location_provider(self) -> LocationProvider:
-        """Return the provider of locations for new files."""
+        """Return an object that returns locations for new files of the table."""
         return LocationProvider(self.location(), data_folder(self.metadata), metadata_folder(self.metadata))
 
     def refs(self) -> Mapping[str, SnapshotRef]:
@@ -277,7 +277,7 @@ class TableReader:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> DataScan:
-        """Return a scan of the rows that the snapshots between two snapshots appended, see `DataScan.appended_after`.
+        """Return a scan of the rows that were appended after one snapshot and up to another one; see `DataScan.appended_after`.
 
         Args:
             row_filter: a filter as text or expression; all rows by default.
@@ -413,12 +413,12 @@ def partition_text(transform: str, source: str) -> str:
 
 
 def sort_texts(metadata: TableMetadata) -> tuple[str, ...]:
-    """Return the keys of the default sort order as texts, such as `identity(id)`."""
+    """Return the keys of the default sort order as texts, such as `identity(id)`, in order."""
     return tuple(f"{key.transform}({source_name(metadata, key.source_id)})" for key in metadata.sort_order().fields)
 
 
 def source_name(metadata: TableMetadata, field_id: int) -> str:
-    """Return the name of a column, which may have been dropped."""
+    """Return the dotted name of a column by its field id; for a dropped column its last name."""
     for schema in (metadata.schema(), *reversed(metadata.schemas)):
         name = schema.find_column_name(field_id)
         if name is not None:
@@ -427,7 +427,7 @@ def source_name(metadata: TableMetadata, field_id: int) -> str:
 
 
 class LoadedTable(TableReader, ChangeTarget):
-    """A table in a catalog. After a commit the object holds the metadata that was committed; `refresh()` loads other writers' commits."""
+    """A table in a catalog, which can be read and changed. After a commit the object has the committed metadata; `refresh()` loads other writers' commits."""
 
     def __init__(self, handle: TableHandle, loaded: LoadedMetadata) -> None:
         super().__init__(loaded, handle.io, handle.table_name)
@@ -441,7 +441,7 @@ class LoadedTable(TableReader, ChangeTarget):
         return self._handle
 
     def name(self) -> Identifier:
-        """Return the namespace levels and the table's name."""
+        """Return the levels of the namespace, followed by the table's name."""
         return self._handle.identifier
 
     def refresh(self) -> Self:
@@ -457,7 +457,7 @@ class LoadedTable(TableReader, ChangeTarget):
         return self
 
     def mutation_context(self) -> MutationContext:
-        """Return the metadata that the next change is based on, and the table's entry in its catalog store."""
+        """Return the state on which the next change is based: the table's metadata as last loaded, and its entry in the catalog store."""
         return MutationContext(handle=self._handle, metadata=self._loaded.metadata, metadata_location=self._loaded.location)
 
     def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:
@@ -465,10 +465,10 @@ class LoadedTable(TableReader, ChangeTarget):
 
         Args:
             action: the action.
-            afterwards: is called once the action is committed.
+            afterwards: a function that is called after the commit.
 
         Returns:
-            The last attempt, and the number of attempts.
+            The committed metadata, the last attempt, and the number of attempts.
 
         Raises:
             CommitConflictError, CommitInvalidatedError, CommitUnknownError: as `commits.commit_loop.commit`.

@@ -7,7 +7,7 @@ from icefloe.io.locations import join
 
 @dataclass(frozen=True, slots=True)
 class LocationProvider:
-    """The locations of new files: in the folders `write.data.path` and `write.metadata.path`, or in the default folders under the table's location."""
+    """Returns locations for new files: in the folders `write.data.path` and `write.metadata.path`, or in the default folders under the table's location."""
 
     table_location: str
     data_path: str

@@ -1,4 +1,4 @@
-"""Functions that load table metadata, `LoadedMetadata`, and `MetadataCache` with the metadata files that this process parsed or wrote last.
+"""Functions that load table metadata as `LoadedMetadata`; and `MetadataCache`, a cache of metadata files that this process has parsed or written.
 
 Spec: Table Metadata; Table Metadata Fields (`table-uuid`).
 """
@@ -22,7 +22,7 @@ _CACHED_TABLES = 64
 
 
 def has_no_file(metadata_location: str) -> bool:
-    """Return whether only the catalog's server can read a metadata file: its location is empty, or an address of the server. The server sends the content."""
+    """Return whether a metadata file cannot be read here, because its location is empty or an address of the catalog's server, which sends its content."""
     return not metadata_location or scheme_of(metadata_location) in ("http", "https")
 
 
@@ -38,16 +38,16 @@ def stored_size(io: FileIO, location: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedMetadata:
-    """Table metadata and the location of its file."""
+    """A version of a table: its metadata, and the location of the metadata file (empty if the table is new or the location unknown)."""
 
     location: str
     metadata: TableMetadata
 
     @property
     def state(self) -> str:
-        """A text that differs between versions of the table.
+        """A text that is different for each version of the table.
 
-        It is the location of the metadata file; if only the server can read the file, it consists of values that change with nearly every commit.
+        It is the location of the metadata file. If `has_no_file` is true for the location, it has values that change with nearly every commit instead.
         """
         if not has_no_file(self.location):
             return self.location
@@ -68,7 +68,7 @@ class _Kept:
 
     @property
     def size(self) -> int:
-        """The number of bytes in memory: those of the file, and if it is compressed, also those of its text, from which entries are decoded."""
+        """The bytes in memory: of the file and, if it is compressed, also of the uncompressed text, from which entries are decoded."""
         size = sum(map(len, self.content))
         if self.content[0][:2] != _GZIP:
             return size
@@ -76,7 +76,7 @@ class _Kept:
         return size + int.from_bytes(b"".join(self.content[-4:])[-4:], "little")
 
     def has(self, content: bytes) -> bool:
-        """Return whether the file has this content."""
+        """Return whether the cached file has exactly this content."""
         if len(content) != sum(map(len, self.content)):
             return False
         start = 0
@@ -117,13 +117,13 @@ class MetadataCache:
         return self.parse(io.read(location), location, version)
 
     def parse(self, content: bytes, location: str, version: FileVersion | None = None) -> TableMetadata:
-        """Return the metadata in a file's bytes, from the cache if possible. Callers cannot change the cached value.
+        """Parse the bytes of a metadata file, or return the cached metadata if the bytes are the same. Callers cannot change the cached value.
 
         Raises the errors of `read_table_metadata`.
 
         Args:
             content: The file's bytes.
-            location: The file.
+            location: The location of the file.
             version: The version of the file before it was read; None if unknown.
         """
         version = version if version is not None and version.shows_next_change else None
@@ -154,9 +154,9 @@ class MetadataCache:
 
         Args:
             content: The file's bytes, in parts.
-            location: The file.
-            metadata: The value that was written.
-            base: The metadata that the new metadata was made from. Lists that both share, such as the snapshot log, keep their decoded values.
+            location: The location of the file.
+            metadata: The metadata that was written.
+            base: The metadata from which `metadata` was made. Lists that both share, such as the snapshot log, keep their decoded values.
             version: The version of the file after it was written; None if unknown.
         """
         lists = {name: getattr(metadata, name) for name in LISTS}
@@ -169,9 +169,9 @@ class MetadataCache:
         self._location_of.clear()
 
     def _keep(self, kept: _Kept) -> None:
-        """Add a file.
+        """Add a file to the cache, in place of the file with the same location and of the previous file of the same table (by the table's UUID).
 
-        It replaces the file of the same location and the file of the same table. A version 1 table may have no UUID, and replaces only by location.
+        A table of format version 1 may have no UUID, so that its files only replace files with the same location.
         """
         uuid = kept.metadata.table_uuid
         with self._files.lock:
@@ -191,7 +191,7 @@ def load_metadata(handle: TableHandle) -> LoadedMetadata:
 
 
 def metadata_of(io: FileIO, stored: TableLocation) -> LoadedMetadata:
-    """Return the metadata of a store's entry; if the entry has only its location, read the file. Raises `stored.unreadable`, and as `read_metadata_at`."""
+    """Return the metadata of a table, given its entry in the store. If the entry has only a location, the file is read. Raises as `read_metadata_at`."""
     if stored.unreadable is not None:
         raise stored.unreadable
     if isinstance(stored.metadata, TableMetadata):
@@ -230,7 +230,7 @@ def read_metadata_at(io: FileIO, location: str) -> LoadedMetadata:
 
 
 def written_version(io: FileIO, location: str) -> FileVersion | None:
-    """Return the version of a file that this process just wrote under a random name, so that no other writer can have changed it; None if unknown."""
+    """Return the version of a file that this process has just written under a random name, which no other writer can have changed; None if unknown."""
     try:
         return file_version(io, location)
     except (NoSuchFileError, StorageError):

@@ -46,7 +46,7 @@ def pandas_frame(rows: Any, **options: Any) -> Any:
 
 
 def _far_columns(rows: Any) -> list[str]:
-    """Return the names of columns that have a year outside of 1 to 9999 in a struct or map. Arrow cannot convert such values to Python's classes."""
+    """Return the names of columns with a struct or map in which a value has a year outside of 1 to 9999. Python's classes do not support such years."""
     columns = zip(rows.column_names, rows.columns, strict=True)
     return [name for name, column in columns if _has_fields(column.type) and not has_python_years(column)]
 
@@ -81,7 +81,7 @@ def polars_lazy_frame(scan: Any) -> Any:
 
 
 def duckdb_connection(scan: Any, table_name: str, connection: Any) -> Any:
-    """Register the rows as a table of a DuckDB connection, and return the connection. If `connection` is None, it is a new one in memory."""
+    """Register the rows as a table in a DuckDB connection, and return the connection. If `connection` is None, a new connection in memory is created."""
     duckdb = optional_module("duckdb", extra="duckdb", feature="to_duckdb()")
     target = connection or duckdb.connect(database=":memory:")
     target.register(table_name, scan.to_arrow())
@@ -104,9 +104,9 @@ def bodo_frame(scan: Any) -> Any:
 
 
 def datafusion_provider(table: Any, session: Any) -> Any:
-    """Return the table as a capsule that DataFusion can register.
+    """Return a table provider (a PyCapsule) that DataFusion can register, and that reads the files with iceberg-rust.
 
-    DataFusion requires a provider in Rust; this one is from iceberg-rust, which reads the files.
+    DataFusion requires a provider that is implemented in Rust.
     """
     core = optional_module("pyiceberg_core.datafusion", extra="datafusion", feature="DataFusion")
     provider = core.IcebergDataFusionTable(
@@ -116,7 +116,7 @@ def datafusion_provider(table: Any, session: Any) -> Any:
 
 
 def datafusion_table(table: Any) -> Any:
-    """Return a DataFusion object that reads the rows with Icefloe, if iceberg-rust cannot read the table or may read it wrongly; else None.
+    """Return a DataFusion object that reads the rows with Icefloe; None if iceberg-rust certainly reads the table correctly, so that it should do so.
 
     iceberg-rust resolves locations as URLs, does not support deletion vectors, and reads columns with the schema of the newest snapshot.
     """

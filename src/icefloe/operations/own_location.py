@@ -1,7 +1,8 @@
-"""Checks whether a location or metadata file in a table's metadata is really the table's own: something other than the metadata must prove it.
+"""Functions that check whether a location or a metadata file in a table's metadata really belongs to the table.
 
 Metadata is not trusted: its location may be the folder of another table, a home folder or a whole bucket, and every file there would seem to be the table's;
-its log may contain any file. The proof is usually that the catalog's metadata location is in the folder. But if a server sends the metadata together with the
+its log may contain any file. So something other than the metadata must prove that a location is the table's own. Usually the proof is that the catalog's
+metadata location is in the folder. But if a server sends the metadata together with the
 metadata location, neither proves the other. Then one of these must prove the location: the user's configuration; that this process created the table; or that
 files are deleted with credentials that the server sends. `icefloe.operations.expiry.deletion_scope` uses these checks for the files in the location.
 Spec: Table Metadata Fields (`location`, `metadata-log`).
@@ -29,7 +30,13 @@ _WARNED: set[tuple[str, str]] = set()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldMetadataFiles:
-    """Old metadata files, divided into those that may be deleted and the others, and the folders of those that may be deleted."""
+    """The result of `own_metadata_files`.
+
+    Attributes:
+        own: The locations of old metadata files that may be deleted.
+        others: The locations of old metadata files that may not be deleted, because they may belong to other tables.
+        folders: The folders of the files in `own`.
+    """
 
     own: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -37,7 +44,7 @@ class OldMetadataFiles:
 
 
 def is_configured(policy: LocationPolicy, place: Place) -> bool:
-    """Return whether the user allows a folder: it is in the warehouse, in an allowed location or equal to one, or this process created the table in it.
+    """Return whether the user has allowed a folder: it is in the warehouse, is or is in an allowed location, or this process created the table in it.
 
     The `location` of a namespace does not count, because every user who may create a namespace can set it.
     """
@@ -45,7 +52,7 @@ def is_configured(policy: LocationPolicy, place: Place) -> bool:
 
 
 def own_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
-    """Return the place of the table's location if the location is the table's own; None otherwise.
+    """Return the folder of a table's location if it is certain that the location is the table's own; None otherwise.
 
     A location is the table's own if `is_configured` allows it, or if the catalog's metadata location is in its folder `metadata`. A bucket, and a folder that
     is or contains the warehouse, are never the table's own; a top-level folder of a machine only if `is_configured` allows it. In a file-system catalog, the
@@ -72,7 +79,7 @@ def _is_given(handle: TableHandle, location: str) -> bool:
 
 
 def proven_location(handle: TableHandle, location: str, metadata_location: str) -> Place | None:
-    """Return the place of the table's location if all files in it may be taken as the table's; None otherwise.
+    """Return the folder of a table's location if all files in it may be treated as the table's files; None otherwise.
 
     It is not enough that the location is in the warehouse, which may also contain folders of other programs and catalogs. One of these must be true: the
     catalog's metadata location is in its folder `metadata`; the server sends the credentials for it; it is the folder of the table's name; the configuration
@@ -87,14 +94,14 @@ def proven_location(handle: TableHandle, location: str, metadata_location: str) 
 
 
 def folder_of_name(policy: LocationPolicy, identifier: Identifier) -> tuple[Place, ...]:
-    """Return the folder in the warehouse for a table's name, in a tuple; an empty tuple if a level of the name is not the name of a single folder."""
+    """Return a tuple with the folder in the warehouse for a table's name; an empty tuple if there is no warehouse, or a level cannot be a folder's name."""
     if not policy.warehouse or any("/" in level or level in ("", ".", "..") for level in identifier):
         return ()
     return folders_of([join(policy.warehouse, *identifier)])
 
 
 def check_location_is_proven(handle: TableHandle, location: str, metadata_location: str) -> None:
-    """Refuse to delete a table's files if only the response of the catalog's server shows that the location is the table's.
+    """Raise an error before a table's files are deleted if only the response of the catalog's server shows that the location is the table's own.
 
     Raises:
         LocationNotAllowedError: the location is not proven.
@@ -110,13 +117,13 @@ def check_location_is_proven(handle: TableHandle, location: str, metadata_locati
 
 
 def holds_warehouse(policy: LocationPolicy, place: Place) -> bool:
-    """Return whether the place is the warehouse, or contains it with every table in it."""
+    """Return whether a folder is the warehouse, or contains the warehouse with all its tables."""
     warehouse = place_of_folder(policy.warehouse) if policy.warehouse else None
     return warehouse is not None and (place == warehouse or warehouse.is_below(place))
 
 
 def check_view_location(name: str, policy: LocationPolicy, location: str, metadata_location: str) -> None:
-    """Refuse to write to a view that was registered from a file, if nothing but its metadata shows that its location is its own.
+    """Raise an error before a write to a registered view if nothing but the view's metadata shows that its location is its own.
 
     Raises:
         LocationNotAllowedError: the location is not proven.
@@ -128,7 +135,7 @@ def check_view_location(name: str, policy: LocationPolicy, location: str, metada
 
 
 def is_of_metadata_file(place: Place, metadata_location: str) -> bool:
-    """Return whether the metadata file is in the folder `metadata` of the place.
+    """Return whether a metadata file is directly in the folder `metadata` of the folder `place`.
 
     A local file must exist, and no folder in its path may be a link, because a folder may have been replaced by a link since the file was read.
     """
@@ -139,7 +146,7 @@ def is_of_metadata_file(place: Place, metadata_location: str) -> bool:
 
 
 def _folder_in_place(location: str, identifier: Identifier) -> Place | None:
-    """Return the place of a table's folder in a file-system catalog; None if a link below the warehouse leads elsewhere."""
+    """Return the folder of a table in a file-system catalog; None if it is, or is below, a link inside the warehouse that leads elsewhere."""
     below = "/" + "/".join(identifier)
     place, base = place_of_folder(location), place_of_folder(location.removesuffix(below) or "/")
     return place if base is not None and place == Place(base.store, base.path + below) else None
@@ -155,7 +162,7 @@ def _not_own(noun: str, name: str, location: str, metadata_location: str) -> Loc
 
 
 def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMetadata, metadata_location: str) -> None:
-    """Refuse to write to a table that was registered from a file, if nothing but its metadata shows that its location is its own.
+    """Raise an error before a write to a registered table if nothing but the table's metadata shows that its location is its own.
 
     A location that this commit sets is allowed, because the caller chose it. `metadata_location` is the catalog's metadata location.
 
@@ -183,7 +190,7 @@ def check_location_is_own(handle: TableHandle, base: TableMetadata, new: TableMe
 
 
 def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None:
-    """Warn once of each table property that puts new files outside the table's location; raise an error if the catalog's policy is strict.
+    """Warn once about each table property that puts new files outside the table's location; raise an error if the catalog's policy is strict.
 
     Raises:
         LocationNotAllowedError: the catalog property `io.location-policy` is `strict`.
@@ -199,7 +206,7 @@ def check_paths_for_writes(handle: TableHandle, metadata: TableMetadata) -> None
 
 
 def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_location: str) -> None:
-    """Warn of the location, and of folders for new files, of a table that was registered from a file, if they are not proven to be the table's."""
+    """Warn when a table is registered if its location is not proven to be the table's own, or a property puts new files outside its location."""
     if own_location(handle, metadata.location, metadata_location) is None:
         text = (
             f"the location {metadata.location} of table {handle.table_name} is not where its metadata file is, and not in the warehouse: nothing"
@@ -211,7 +218,7 @@ def warn_of_places(handle: TableHandle, metadata: TableMetadata, metadata_locati
 
 
 def _paths_outside(handle: TableHandle, metadata: TableMetadata) -> Iterator[tuple[str, str]]:
-    """Yield the warning about each path property with a folder outside the table's location, and this folder."""
+    """Yield for each property that puts new files in a folder outside the table's location the text of a warning, and the folder."""
     for name, path in ((setting.name, setting.read(metadata.properties)) for setting in (DATA_PATH, METADATA_PATH)):
         folder = join(metadata.location, path) if path and is_relative(path) else path
         if folder and not _is_inside(handle, metadata.location, folder):
@@ -235,7 +242,7 @@ def _is_inside(handle: TableHandle, location: str, folder: str) -> bool:
 
 
 def own_metadata_files(handle: TableHandle, current: Iterable[str], dropped: Sequence[str]) -> OldMetadataFiles:
-    """Divide the files `dropped`, which were removed from a table's metadata log, into those that may be deleted and the others.
+    """Divide the files `dropped`, which were removed from a table's metadata log, into files that may be deleted and files that may not.
 
     A file may be deleted if it has the name of a metadata file, is in the folder of one of the `current` metadata files, and is not in the log of another table
     in this folder. Only names in the catalog are read, unless another table has its metadata in the same folder, because this runs after every commit of a
@@ -264,7 +271,7 @@ def _folder_of(place: Place) -> Place:
 
 
 def _metadata_files_of_others(handle: TableHandle, folders: Iterable[Place]) -> set[Place]:
-    """Return the metadata files of other tables whose current metadata file is in one of these folders. Raises the errors of `read_metadata_at`."""
+    """Return the metadata files of those other tables whose current metadata file is in one of the folders. Raises the errors of `read_metadata_at`."""
     places: set[Place] = set()
     for folder in folders:
         naming = f"/{'/'.join(folder.path.split('/')[-2:]).strip('/')}/"

@@ -1,8 +1,8 @@
 """Conversion of pandas frames to Arrow tables, with the types of the table that they are written to.
 
 pandas has fewer types than a table: integers with nulls are floats, fields of structs and items of lists are Python objects, and a map is a list of pairs. A
-column is converted to the table's type if that changes no value. Otherwise it keeps the type that Arrow infers, so that `schema_cast.py` refuses the column by
-name.
+column is converted to the table's type if that changes no value. A column whose values would change is listed in an error. A column whose type is never
+converted to the table's type, such as text for an int, keeps the type that Arrow infers, and `schema_cast.py` refuses it by name.
 Spec: Schemas and Data Types; Primitive Types.
 """
 
@@ -48,16 +48,16 @@ Problems = list[Problem]
 
 
 def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[str] | None = None) -> pa.Table:
-    """Return a pandas frame as an Arrow table. Named levels of its index become columns before the others.
+    """Return a pandas frame as an Arrow table. Named levels of the frame's index become the first columns of the table.
 
     Args:
         frame: The frame. NaN, NaT, None and `pandas.NA` are null.
         schema: The table's schema, whose types the columns are converted to; None for the types that Arrow infers.
-        names: The names of the needed columns; None for all.
+        names: The names of the columns to return; None for all.
 
     Raises:
-        SchemaMismatchError: An index level has the same name as a column with other values, or the table has no column of its name; or values do not fit the
-            table's type. Every wrong column is listed.
+        SchemaMismatchError: An index level has the same name as a column with different values; the table has no column with the name of an index level; or
+            values do not fit the type of the table's column. Every wrong column is listed.
     """
     problems: Problems = []
     fields = {} if schema is None else {field.name: field for field in schema.fields}
@@ -86,7 +86,7 @@ def arrow_of_frame(frame: Any, schema: Schema | None = None, names: Collection[s
 
 
 def _named_columns(frame: Any, problems: Problems) -> Iterator[tuple[str, Any, bool]]:
-    """Yield the named index levels and the columns: the name, the values, and whether it is an index level. A level that equals a column is left out."""
+    """Yield the name, values and `is_index` of each named index level and each column. An index level that equals the column of its name is left out."""
     columns = {str(label): series for label, series in frame.items()}
     for position, label in enumerate(frame.index.names):
         if label is None:
@@ -111,7 +111,7 @@ def _column(series: Any, kind: IcebergType, path: tuple[str, ...], problems: Pro
 
 
 def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Convert an array, with its nested values, to a type as far as that changes no value."""
+    """Convert an array and its nested arrays to a type. A nested array whose values would change is added to `problems`."""
     source = array.type
     if isinstance(kind, StructType) and pa.types.is_struct(source) and source.num_fields:
         inner = {field.name: field.field_type for field in kind.fields}
@@ -133,7 +133,7 @@ def _exact_nested(array: pa.Array, kind: IcebergType, path: tuple[str, ...], pro
 
 
 def _nested_array(values: Sequence[Any], kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return a list of Python values, such as the items of list columns, as an array."""
+    """Convert a list of Python values, such as the items of list columns, to an array of a type. Values that do not fit are added to `problems`."""
     if not isinstance(kind, StructType | ListType | MapType):
         array = _exact(_plain(values, kind, path, problems), kind, path, problems)
         # Arrow's `to_pandas` converts timestamps with nanoseconds inside structs to numbers of nanoseconds.
@@ -174,7 +174,7 @@ def _list(values: Sequence[Any], kind: ListType, known: Any, path: tuple[str, ..
 
 
 def _map(values: Sequence[Any], kind: MapType, known: Any, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return an array of maps from Python values: dictionaries, or lists of pairs as Arrow's `to_pandas` returns them."""
+    """Convert Python values to an array of maps. Each value is a dictionary, or a list of pairs of key and item as Arrow's `to_pandas` returns it."""
     maps: list[Any] = [value if is_known else () for value, is_known in zip(values, known, strict=True)]
     pairs = [list(value.items()) if isinstance(value, Mapping) else list(value) for value in maps]
     keys, items = [], []
@@ -191,7 +191,7 @@ _BUILDERS: Mapping[type[IcebergType], Callable[..., pa.Array]] = {StructType: _s
 
 
 def _flat(lists: Sequence[Any]) -> Any:
-    """Return the items of all lists in one list; as one numpy array if the lists are numpy arrays of the same type."""
+    """Concatenate lists. The result is a numpy array if all lists that are not empty are numpy arrays of the same type; else it is a list."""
     filled = [items for items in lists if len(items)]
     are_arrays = all(isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype != object for items in filled)
     if are_arrays and len({items.dtype for items in filled}) == 1:
@@ -203,7 +203,7 @@ def _flat(lists: Sequence[Any]) -> Any:
 
 
 def _plain(values: Any, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Return values as an array of the type that Arrow infers; of the table's type for decimals, for which Arrow cannot always infer one."""
+    """Return values as an array of the type that Arrow infers. Decimals get the table's type, because Arrow cannot infer a type for every mix of decimals."""
     if _is_objects(values) and all(map(_is_missing, values)):
         return pa.nulls(len(values))
     if isinstance(kind, DecimalType) and _is_objects(values):
@@ -245,7 +245,7 @@ def _infer_array(values: Any, path: tuple[str, ...], problems: Problems) -> pa.A
 
 
 def _exact(array: pa.Array, kind: IcebergType, path: tuple[str, ...], problems: Problems) -> pa.Array:
-    """Convert an array to a primitive type. Values that would change are a problem. An array whose type is never converted to this type stays as it is."""
+    """Convert an array to a primitive type. Values that would change are added to `problems`. A type that `_convert` does not convert is kept."""
     if array.null_count == len(array):
         return pa.nulls(len(array))  # the type that pandas chose for a column with only nulls does not matter
     if not isinstance(kind, PrimitiveType) or array.type == type_to_arrow(kind):
@@ -278,7 +278,7 @@ def _convert(array: pa.Array, kind: PrimitiveType) -> pa.Array:
 
 
 def _round(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Round floats of 64 bits to the nearest floats of the target type. Raises `OverflowError` for a number beyond its range."""
+    """Round floats to the nearest floats of the target type. Raises `OverflowError` for a finite number beyond the range of the target type."""
     nearest = array.cast(target)
     overflows = pc.and_(pc.is_inf(nearest), pc.invert(pc.is_inf(array)))
     if pc.any(overflows).as_py():
@@ -287,7 +287,7 @@ def _round(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _dates(times: pa.Array) -> pa.Array:
-    """Return timestamps, all of which must be midnight, as dates. Raises `ValueError` for another time of day."""
+    """Convert timestamps at midnight to dates. Raises `ValueError` if a timestamp is not at midnight."""
     dates = times.cast(pa.date32())
     others = pc.not_equal(dates.cast(times.type), times)
     if pc.any(others).as_py():
@@ -312,7 +312,7 @@ def _is_far(value: Any) -> bool:
 
 
 def _far_times(values: Any, zone: str | None) -> pa.Array:
-    """Return dates and timestamps of any year as timestamps in microseconds. Raises `OverflowError` for a time beyond 64 bits of microseconds."""
+    """Convert dates and timestamps of any year to timestamps in microseconds. Raises `OverflowError` for a time beyond 64 bits of microseconds."""
     timestamp = sys.modules["pandas"].Timestamp
     times = [np.datetime64("NaT", "us") if _is_missing(value) else timestamp(value).to_datetime64() for value in values]
     micros = [time.astype("datetime64[us]") for time in times]
@@ -325,7 +325,7 @@ def _far_times(values: Any, zone: str | None) -> pa.Array:
 
 
 def _mixed_times(values: Any) -> str:
-    """Return the text of the problem if a column mixes dates with timestamps, or timestamps with and without a zone; else an empty text."""
+    """Return what is wrong if values mix dates with timestamps that are not midnight, or timestamps with and without a zone; else an empty text."""
     times = [value for value in values if isinstance(value, datetime) and not _is_missing(value)]
     if any(isinstance(value, date) and not isinstance(value, datetime) for value in values):
         others = [value for value in times if value.time() != time()]

@@ -1,4 +1,4 @@
-"""Partition statistics: computed from the manifests of a snapshot, and written to a file of the table's file format; and functions that read them.
+"""Partition statistics: functions that compute them from the manifests of a snapshot, write them to a file of the table's file format, and read them.
 
 `spec/statistics` computes the rows; `column_statistics.py` has the statistics of columns. Spec: Partition Statistics; Partition Statistics File.
 """
@@ -48,7 +48,7 @@ from icefloe.spec.statistics.partition_statistics_schema import partition_statis
 def plan_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> StatisticsPlan | None:
     """Return what `compute_partition_statistics` would read; None for a table without a snapshot.
 
-    Only the computation finds out if existing statistics do not match the manifests; it then reads every manifest.
+    The computation reads more than planned, namely every manifest, if it finds that the statistics of the ancestor do not match the manifests.
     """
     counted = _count_partitions(metadata, io, table_name, snapshot_id)
     if counted is None:
@@ -73,11 +73,12 @@ def compute_partition_statistics(
 ) -> PartitionStatisticsFile | None:
     """Count a snapshot's files by partition, write the rows into a new file, and commit it as the snapshot's partition statistics.
 
-    If an ancestor has statistics, the computation starts from them, and counts only the files that later snapshots added and deleted. If they cannot be read,
-    or the result does not match the manifests, every manifest is read. If the snapshot itself has readable statistics already, nothing is computed.
+    If an ancestor has statistics, the computation starts from them, and counts only the files that later snapshots added and deleted. If the statistics of the
+    ancestor cannot be read, or the result does not match the manifests, every manifest is read. If the snapshot itself has readable statistics already, nothing
+    is computed.
 
     Returns:
-        The file; None for a table without a snapshot.
+        The snapshot's statistics file, which may be an existing one; None for a table without a snapshot.
     """
     counted = _count_partitions(metadata, io, table_name, snapshot_id)
     if counted is None:
@@ -108,7 +109,11 @@ def _schema(metadata: TableMetadata, table_name: str) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The snapshot to compute statistics of, with the schema of the rows, its manifests, and its own statistics file if that is readable."""
+    """The snapshot to compute statistics of.
+
+    `schema` is the schema of the rows of a statistics file, `manifests` are the snapshot's manifests, and `file` is the snapshot's own statistics file; None if
+    it has no such file, or the file cannot be read.
+    """
 
     snapshot: Snapshot
     schema: Schema
@@ -118,7 +123,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _LastStatistics:
-    """The stored statistics of an ancestor, and the manifests that later snapshots added."""
+    """The stored statistics of an ancestor: its id, the rows of its statistics file, and the manifests that later snapshots `added`."""
 
     snapshot_id: int
     rows: Any
@@ -137,7 +142,7 @@ def _count_partitions(metadata: TableMetadata, io: FileIO, table_name: str, snap
 
 
 def _last_statistics(metadata: TableMetadata, io: FileIO, counted: _Counted) -> _LastStatistics | None:
-    """Return the statistics of the nearest ancestor that has some; None if no ancestor has any, or they cannot be read."""
+    """Return the statistics of the nearest ancestor with a statistics file; None if no ancestor has such a file, or the file cannot be read."""
     since: list[Snapshot] = []
     for ancestor in ancestors(metadata, counted.snapshot.snapshot_id):
         file = _file_of(metadata, ancestor.snapshot_id) if since else None
@@ -159,9 +164,9 @@ def _last_statistics(metadata: TableMetadata, io: FileIO, counted: _Counted) -> 
 
 
 def _from_ancestor(metadata: TableMetadata, io: FileIO, counted: _Counted) -> Any | None:
-    """Return the rows computed from the statistics of the nearest ancestor and the changes since then; None without such statistics.
+    """Compute the rows of the statistics from those of the nearest ancestor and the changes since then.
 
-    The result is also None if the computed rows do not match the manifests.
+    Return None if no ancestor has readable statistics, or if the computed rows do not match the manifests.
     """
     last = _last_statistics(metadata, io, counted)
     if last is None:
@@ -210,9 +215,9 @@ def _write(metadata: TableMetadata, io: FileIO, ids: IdSource, snapshot: Snapsho
 
 
 def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: str, snapshot_id: int | None) -> Any | None:
-    """Return the partition statistics of a snapshot as a `pyarrow.Table`; None if there are none.
+    """Return the partition statistics of a snapshot as a `pyarrow.Table`; None if it has none.
 
-    If `snapshot_id` is None, it is the newest snapshot with statistics among the current snapshot and its ancestors.
+    If `snapshot_id` is None, the statistics of the newest snapshot that has some are returned, among the current snapshot and its ancestors.
 
     Raises:
         NoSuchSnapshotError: the table has no such snapshot.
@@ -224,12 +229,12 @@ def read_partition_statistics(metadata: TableMetadata, io: FileIO, table_name: s
 
 
 def find_partition_statistics(metadata: TableMetadata, table_name: str, snapshot_id: int | None) -> PartitionStatisticsFile | None:
-    """Return the partition statistics file of a snapshot; None if there is none.
+    """Return the partition statistics file of a snapshot; None if it has none.
 
     Args:
         metadata: The table's metadata.
         table_name: The name of the table, for the error.
-        snapshot_id: The snapshot; None for the newest snapshot with such a file, among the current one and its ancestors.
+        snapshot_id: The id of the snapshot; None for the newest snapshot with such a file, among the current snapshot and its ancestors.
 
     Raises:
         NoSuchSnapshotError: The table has no such snapshot.

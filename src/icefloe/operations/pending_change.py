@@ -1,7 +1,8 @@
 """`ChangeTarget`: the object that applies changes of a table; `PendingChange`: changes that are collected and committed together.
 
-A loaded table, which commits each change at once, and a transaction, which collects changes for one commit, are `ChangeTarget`s. A `PendingChange` commits at
-the end of its `with` block: `changes/` has pending changes of metadata, `files/` pending changes of existing files. Spec: Optimistic Concurrency.
+There are two kinds of `ChangeTarget`: a loaded table, which commits each change at once, and a transaction, which collects changes for one commit. A
+`PendingChange` commits at the end of its `with` block: `changes/` has pending changes of metadata, `files/` pending changes of existing files.
+Spec: Optimistic Concurrency.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +21,7 @@ Commit = Callable[[Action], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationContext:
-    """The state that a change is based on: the table's metadata as last loaded by the caller, its catalog entry, and its storage."""
+    """The state of a table that a change is based on: `metadata` is the metadata that the caller loaded last, `handle` the catalog entry and the storage."""
 
     handle: TableHandle
     metadata: TableMetadata
@@ -30,15 +31,15 @@ class MutationContext:
 
     @property
     def read(self) -> Read:
-        """Return the function that reads the metadata files of the table, including staged ones."""
+        """Return the function that reads the metadata files of the table, including files that a transaction has staged."""
         return self.staged_read or self.handle.io.read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """The result of a commit of one table: the committed metadata, the last attempt, and the number of attempts.
+    """The result of a commit of one table: `loaded` is the committed metadata, `attempt` the last attempt, `attempts` their number.
 
-    In a transaction, it is the metadata with the changes so far, and the number of attempts is 0.
+    In a transaction, which commits later, `loaded` is the metadata with the changes so far, and `attempts` is 0.
     """
 
     loaded: LoadedMetadata
@@ -47,27 +48,27 @@ class CommitReport:
 
 
 class ChangeTarget(ABC):
-    """An object that changes are applied to: a table, which commits each change at once, or a transaction, which collects them."""
+    """An object that applies changes of a table: either a loaded table, which commits each change at once, or a transaction, which collects changes."""
 
     @abstractmethod
     def mutation_context(self) -> MutationContext:
-        """Return the state that the next change is based on. It is called before anything is written.
+        """Return the state that the next change is based on. Every change calls this method before it writes a file.
 
         Raises:
             ReadOnlyTableError: the table cannot be changed.
-            InvalidInputError: the transaction is over.
+            InvalidInputError: the transaction has been committed or rolled back.
         """
 
     @abstractmethod
     def apply(self, action: Action, afterwards: Callable[[], Any] | None = None) -> CommitReport:
-        """Commit an action, then call `afterwards`. A transaction does both when it is committed.
+        """Commit an action, and then call `afterwards`. A transaction does both only when the transaction is committed.
 
         Args:
             action: the change.
-            afterwards: a callback for the time after the commit, such as a deletion of files.
+            afterwards: called after the commit, for example to delete files.
 
         Raises:
-            CommitConflictError, CommitInvalidatedError, CommitUnknownError: as `commits.commit_loop.commit`.
+            CommitConflictError, CommitInvalidatedError, CommitUnknownError: see `commit_loop.commit`.
         """
 
 

@@ -3,7 +3,7 @@
     for manifest in table.current_snapshot().manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io): ...
 
-They wrap the classes of `spec`, which cannot read files. Spec: Snapshots; Manifest Lists; Manifests.
+The classes here extend those of `spec`, which cannot read files. Spec: Snapshots; Manifest Lists; Manifests.
 """
 
 from dataclasses import dataclass, field, fields
@@ -22,7 +22,7 @@ _MANIFEST_FIELDS, _SNAPSHOT_FIELDS = (tuple(each.name for each in fields(kind)) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableManifest(ManifestFile):
-    """A manifest file with its partition type, which is needed to read it."""
+    """A manifest file with its partition type, which is needed to read its entries."""
 
     partition_type: StructType
 
@@ -34,7 +34,7 @@ class TableManifest(ManifestFile):
             discard_deleted: whether entries with status DELETED are left out.
 
         Returns:
-            The entries.
+            The entries, in the order of the file.
 
         Raises:
             NoSuchFileError, ManifestFormatError: the manifest is missing or damaged.
@@ -73,5 +73,5 @@ class TableSnapshot(Snapshot):
 
 
 def table_snapshot(snapshot: Snapshot, metadata: TableMetadata) -> TableSnapshot:
-    """Return the snapshot with its table's metadata."""
+    """Return a `TableSnapshot` with the fields of `snapshot` and the metadata of its table."""
     return TableSnapshot(**{name: getattr(snapshot, name) for name in _SNAPSHOT_FIELDS}, table_metadata=metadata)

@@ -1,8 +1,8 @@
 """The waits of a commit after lost races, chosen so that none of many writers starves.
 
-A writer that has committed begins its next commit at once, while a writer that has lost waits. If waits only doubled, a writer that lost often would wait for
-minutes, while a few others used the table among themselves. Therefore waits double only until they are a few times as long as the first wait or as an attempt,
-and then halve with each further loss: the writer that has lost most often tries most often. With the default number of retries, all waits double.
+A writer that has committed begins its next commit at once, while a writer that has lost a race waits. If waits only doubled, a writer that lost often would
+wait for minutes, while a few others used the table among themselves. Therefore waits double only until they are a few times as long as the first wait or as an
+attempt, and then halve with each further loss: the writer that has lost most often tries most often. With the default number of retries, all waits double.
 Spec: Commit Conflict Resolution and Retry.
 """
 
@@ -14,9 +14,9 @@ def longest_wait_ms(losses: int, attempt_ms: int, min_wait_ms: int, max_wait_ms:
     """Return the upper limit of a wait in milliseconds. The wait itself is a random number between zero and this limit.
 
     Args:
-        losses: the number of lost races of this commit, from 1.
+        losses: how often this commit has lost a race so far; at least 1.
         attempt_ms: the duration of the last attempt in milliseconds.
-        min_wait_ms: the limit of the first wait, to which later limits shrink again.
+        min_wait_ms: the limit of the first wait, in milliseconds. The limits of later waits first grow, and then shrink to this limit again.
         max_wait_ms: the longest allowed wait in milliseconds.
     """
     if min_wait_ms <= 0:

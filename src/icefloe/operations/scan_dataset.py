@@ -1,4 +1,4 @@
-"""`ScanDataset`: the rows of a table as a PyArrow dataset, which DataFusion can register. A query reads only the needed columns, when it runs."""
+"""`ScanDataset`: the rows of a table as a PyArrow dataset, which DataFusion can register. A query reads the columns that it needs, when it runs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pyarrow.dataset as ds
 
 
 class ScanDataset(ds.Dataset):  # type: ignore[misc]  # PyArrow has no types
-    """A scan with the interface of a PyArrow dataset, as far as DataFusion uses it: a schema, and a single fragment with the rows."""
+    """A scan with the part of the interface of PyArrow datasets that DataFusion uses: a schema, and a single fragment with all rows."""
 
     def __init__(self, scan: Any) -> None:
         self._scan = scan
@@ -15,7 +15,7 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]  # PyArrow has no types
 
     @property
     def schema(self) -> Any:
-        """The columns of the scan."""
+        """The columns of the scan, as a `pyarrow.Schema`."""
         return self._schema
 
     def get_fragments(self, filter: Any = None) -> list["ScanDataset"]:  # noqa: ARG002  as PyArrow names it
@@ -23,10 +23,10 @@ class ScanDataset(ds.Dataset):  # type: ignore[misc]  # PyArrow has no types
         return [self]
 
     def scanner(self, schema: Any = None, columns: list[str] | None = None, filter: Any = None, **_options: Any) -> Any:  # noqa: ARG002
-        """Return a scanner that reads the rows when it is run.
+        """Return a scanner for the rows. They are read when the scanner runs.
 
         Args:
-            schema: the columns of the dataset.
+            schema: not used.
             columns: the names of the columns to return; by default all.
             filter: a PyArrow expression that the returned rows match.
         """

@@ -54,11 +54,11 @@ class SnapshotList(list[TableSnapshot]):
 
 
 def growth_figure(snapshots: Sequence[Snapshot], table_name: str) -> Bars | None:
-    """Return a bar figure of the table's row counts after each of its newest snapshots, from their summaries; None if fewer than two have a count.
+    """Return a bar chart of how many rows the table had after each of its newest snapshots. Return None if fewer than two summaries have a row count.
 
     Args:
         snapshots: The snapshots, the oldest first.
-        table_name: The table.
+        table_name: The name of the table, for the title.
     """
     counted = [(snapshot, count_of(snapshot.summary.get("total-records"))) for snapshot in snapshots[-MOST_SHOWN:]]
     known = [(snapshot, count) for snapshot, count in counted if count is not None]

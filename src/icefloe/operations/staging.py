@@ -30,7 +30,7 @@ _ID_SETTING, _BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The destination of writes: staged under `wap_id`, or written to `branch`, or neither; never both."""
+    """The destination of a redirected write: staged under `wap_id`, or written to `branch`; never both. If both are None, the write is not redirected."""
 
     wap_id: str | None = None
     branch: str | None = None
@@ -43,17 +43,17 @@ _NAMES_BRANCH: ContextVar[bool] = ContextVar("icefloe_write_names_branch", defau
 
 @contextmanager
 def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None) -> Iterator[None]:
-    """Within the block and in this thread, stage all writes under an id; or redirect writes and reads of `main` to a branch.
+    """Stage all writes of this thread in the `with` block under an id; or redirect its writes and reads of `main` to a branch.
 
-    A write that names a branch explicitly is not redirected. Writes to tables without the property `write.wap.enabled` are refused. The settings `spark.wap.id`
-    and `spark.wap.branch` of a Spark session do the same.
+    A write that names a branch explicitly is not redirected to the branch. A staged or redirected write to a table whose property `write.wap.enabled` is not
+    true is refused. The settings `spark.wap.id` and `spark.wap.branch` of a Spark session do the same, but have no effect on tables without the property.
 
     Args:
-        wap_id: the id; or
-        branch: the branch, which is created from `main` if it does not exist.
+        wap_id: the id under which writes are staged; None if `branch` is passed.
+        branch: the branch to which writes and reads are redirected; the first write creates it from `main` if it does not exist. None if `wap_id` is passed.
 
     Raises:
-        InvalidInputError: not exactly one of the two is given.
+        InvalidInputError: both or none of the two arguments are passed, or one is empty.
     """
     if (wap_id is None) == (branch is None) or "" in (wap_id, branch):
         raise InvalidInputError(
@@ -69,7 +69,7 @@ def write_audit_publish(*, wap_id: str | None = None, branch: str | None = None)
 
 @contextmanager
 def branch_named(*, is_named: bool) -> Iterator[None]:
-    """Set, within the block and in this thread, whether writes name their branch explicitly: a write that names `main` explicitly is not redirected."""
+    """Set whether the writes of this thread in the `with` block name their branch explicitly. If they do, even a write to `main` is not redirected."""
     token = _NAMES_BRANCH.set(is_named)
     try:
         yield
@@ -78,10 +78,11 @@ def branch_named(*, is_named: bool) -> Iterator[None]:
 
 
 def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, str], branch: str, table_name: str) -> Staging:
-    """Return where a write to `branch` is written. As in Java, a branch that the write names has precedence over the redirection.
+    """Return how a write to `branch` is staged or redirected. As in Java, a write that names its branch explicitly is not redirected to another branch.
 
     Raises:
-        InvalidInputError: both an id and a branch are set and the write names no branch, or the table does not take staged writes.
+        InvalidInputError: the write is to be staged under an id and also redirected to a branch; or `write_audit_publish` or the snapshot property `wap.id`
+            applies to the write, and the table's property `write.wap.enabled` is not true.
     """
     staging, wap_id = _STAGING.get(), snapshot_properties.get(WAP_ID)
     is_named = branch != MAIN or _NAMES_BRANCH.get()
@@ -109,7 +110,7 @@ def staging_of_write(metadata: TableMetadata, snapshot_properties: Mapping[str, 
 
 
 def branch_to_read(metadata: TableMetadata) -> str | None:
-    """Return the branch that a read without a named branch uses: the branch to which writes are redirected, if it exists and the table allows it; else None."""
+    """Return the branch to which reads of `main` are redirected, if the table has it; else None. The caller checks that `write.wap.enabled` is true."""
     branch = _STAGING.get().branch or _setting(_BRANCH_SETTING)
     return branch if branch is not None and branch in metadata.refs else None
 

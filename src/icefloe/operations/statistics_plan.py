@@ -13,12 +13,13 @@ class StatisticsPlan(OperationResult):
 
     Attributes:
         table: The name of the table.
-        of: The kind of files to read: `data file` for column statistics, `manifest` for partition statistics.
-        snapshot_id: The snapshot; None for a table without one.
+        of: The kind of the files to read: `data file` for column statistics, `manifest` for partition statistics.
+        snapshot_id: The snapshot to compute statistics of; None for a table without a snapshot.
         columns: The dotted names of the columns that are counted; empty for partition statistics.
-        files: The number of data files with rows, or of manifests.
-        size_in_bytes: The total size of these files; for column statistics only a part of it is read.
-        based_on: The snapshot whose partition statistics the computation starts from; the snapshot itself if it has statistics already. None if there is none.
+        files: The number of files to read: of data files that have rows, or of manifests.
+        size_in_bytes: The total size of the files to read in bytes. For column statistics, only a part of each file is read.
+        based_on: The id of the snapshot whose partition statistics the computation starts from: an ancestor; or `snapshot_id` itself if it has statistics
+            already, so that nothing is computed. None if there are no earlier statistics.
     """
 
     table: str

@@ -1,6 +1,7 @@
-"""Finds the metadata file of a table from its folder: the newest version of a file-system table, or the file in a version hint.
+"""Finds the current metadata file of a table in its folder: the newest version of a file-system table, or the file that a version hint names.
 
-The folder of a table of another kind of catalog is refused. `icefloe.stores.file_system_store` writes the versions. Spec: File System Tables; Metastore Tables.
+A local folder of a table of any other kind of catalog is refused. `icefloe.stores.file_system_store` writes the versions.
+Spec: File System Tables; Metastore Tables.
 """
 
 from icefloe.errors import InvalidInputError, NoSuchFileError
@@ -12,12 +13,16 @@ from icefloe.stores.file_system_store import HINT, file_of_hint, version_files
 
 
 def metadata_file_of(location: str, io: FileIO) -> str:
-    """Return the current metadata file for a location: a metadata file, the folder of a file-system table, or the `metadata` folder in it.
+    """Return the location of a table's current metadata file.
 
     Local folders are listed, so that the version hint is not needed. In other storages the search for the newest version begins at the version hint.
 
+    Args:
+        location: a metadata file, which is returned itself; or the folder of a file-system table, or the `metadata` folder in it.
+        io: the storage of the location.
+
     Raises:
-        InvalidInputError: the folder belongs to a table of a catalog, or to no table.
+        InvalidInputError: a local folder belongs to a table of a catalog, or to no table.
     """
     if scheme_of(location) == "file":
         return _in_local_folder(location.rstrip("/") or "/", io)
@@ -53,7 +58,7 @@ def _newest_number(names: list[str]) -> int:
 
 
 def _by_hint(location: str, io: FileIO) -> str | None:
-    """Return the newest version, searched upwards from that of the hint, which can be old because it is written after its version; None without a hint."""
+    """Return the newest metadata file, searched upwards from the version in the hint, because the hint is written after its version. None without a hint."""
     for folder in (join(location, "metadata"), location):
         try:
             hint = io.read(join(folder, HINT)).strip()

@@ -1,4 +1,4 @@
-"""`TableHandle`: a table's entry in a catalog store and the storage of its files; functions for the locations of its files.
+"""`TableHandle`: a table's entry in a catalog store and the storage of its files; and functions that return the locations of new files of a table.
 
 Spec: Metastore Tables; Appendix F, Path Construction.
 """
@@ -23,7 +23,7 @@ class SystemClock:
     """The implementation of the port `Clock` with the system's clock."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since 1970-01-01 UTC."""
+        """Return the current time in milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000
 
 
@@ -35,14 +35,14 @@ class RandomIds:
         return str(uuid.uuid4())
 
     def snapshot_id(self) -> int:
-        """Return a snapshot id, folded from a UUID as Java does."""
+        """Return a new snapshot id: a random UUID, whose two halves are combined to a positive number of 63 bits as in Java."""
         drawn = uuid.uuid4().int
         return ((drawn >> 64) ^ drawn) & 0x7FFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHandle:
-    """A table's name in a catalog store, and the ports that its operations use."""
+    """A table's entry in a catalog store, and the ports (storage, clock, ids) that operations on the table use."""
 
     identifier: Identifier
     store: CatalogStore
@@ -68,7 +68,7 @@ def metadata_folder(metadata: TableMetadata) -> str:
 
 
 def data_folder(metadata: TableMetadata) -> str:
-    """Return the folder of new data files; with `write.object-storage.enabled` the folder that contains the hash folders."""
+    """Return the folder of new data files; with `write.object-storage.enabled` the folder in which files are distributed over folders with hashes as names."""
     paths = [table_properties.DATA_PATH, table_properties.FOLDER_STORAGE_PATH]
     if table_properties.OBJECT_STORE_ENABLED.read(metadata.properties):
         paths.insert(1, table_properties.OBJECT_STORE_PATH)
@@ -81,13 +81,13 @@ def _folder(metadata: TableMetadata, path: str) -> str:
 
 
 def new_metadata_location(ids: IdSource, metadata: TableMetadata, *, previous_location: str | None) -> str:
-    """Return a new location for the next metadata file."""
+    """Return the location of the next metadata file: its version follows that of `previous_location`, and its name contains a new UUID."""
     version = _next_version(previous_location)
     return f"{metadata_folder(metadata)}/{metadata_file_name(version, ids.uuid(), gzip=_is_gzip(metadata))}"
 
 
 def metadata_content(metadata: TableMetadata) -> list[Part]:
-    """Return the metadata file in parts, compressed according to the table's properties."""
+    """Return the content of a metadata file as a list of parts to write one after another, compressed as the table's properties require."""
     return table_metadata_parts(metadata, gzip=_is_gzip(metadata))
 
 
@@ -96,6 +96,6 @@ def _is_gzip(metadata: TableMetadata) -> bool:
 
 
 def _next_version(previous_location: str | None) -> int:
-    """Return the version after that in the file's name; 0 for a table's first file, and if the name has no version."""
+    """Return the version in the name of the previous metadata file plus 1; 0 if there is no previous file, or its name has no version."""
     previous = metadata_version(previous_location) if previous_location else None
     return 0 if previous is None else previous + 1

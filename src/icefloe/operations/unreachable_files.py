@@ -1,8 +1,8 @@
-"""Finds the files of a table that are unreachable after some snapshots were removed: those that no kept snapshot uses.
+"""Finds the files of a table that became unreachable when snapshots were removed: the files that no kept snapshot uses.
 
 An engine reads the manifests, in this process or in Spark's tasks. If a file of a kept snapshot cannot be read, an error is raised, and nothing counts as
-unreachable. Damaged files of removed snapshots are only reported. Tables of files have the columns kind, path, key and size. `expiry/file_cleanup.py` deletes
-the files. Spec: Snapshots; Manifest Lists; Manifests; File Locations in Metadata.
+unreachable. Damaged files of removed snapshots are only reported. Files are passed as Arrow tables with the columns of `FILES`: kind, path, key and size.
+`expiry/file_cleanup.py` deletes the files. Spec: Snapshots; Manifest Lists; Manifests; File Locations in Metadata.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from icefloe.spec.ports import FileIO
 
 
 class FileKind(StrEnum):
-    """Kinds of files in the order of deletion: a file is deleted after those that it refers to, so that an interrupted deletion can be continued."""
+    """The kinds of files, in the order of deletion: a file is deleted after the files that it refers to, so that an interrupted deletion can be continued."""
 
     DATA = "data files"
     POSITION_DELETES = "position delete files"
@@ -43,13 +43,13 @@ class FileKind(StrEnum):
     METADATA = "metadata files"
 
 
-# The schema of tables of files. `key` is the same for all spellings of a file's path; the size is null if unknown.
+# The schema of Arrow tables of files. `key` is equal for all spellings of a file's path, see `location_keys`; the size is null if unknown.
 FILES = pa.schema(
     [pa.field("kind", pa.string()), pa.field("path", pa.string()), pa.field("key", pa.string()), pa.field("size_in_bytes", pa.int64())]
 )
 
-# Equivalent spellings of locations, each with the form used in keys: Hadoop's `file:/x`, `file:///x` and `/x`; different schemes of the same store; doubled
-# slashes of local paths.
+# Patterns of the different spellings of the same location, each with the text that replaces it in keys: Hadoop's `file:/x`, `file:///x` and `/x`; and the
+# different schemes of the same store.
 _SAME = (
     (r"^(?i:file):(//(?i:localhost)/|/*)", "/"),
     (r"^(?i:s3a|s3n|s3)://", "s3://"),
@@ -69,7 +69,12 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreachable:
-    """Unreachable files as a table of `FILES`, and the files of expired snapshots that could not be read, so that the files that they refer to are unknown."""
+    """Unreachable files.
+
+    Attributes:
+        files: The unreachable files that are known, as a table of `FILES`.
+        unreadable: The manifest lists and manifests of expired snapshots that could not be read. The files that they refer to are unknown, and not in `files`.
+    """
 
     files: Any
     unreadable: tuple[Problem, ...] = ()
@@ -77,7 +82,13 @@ class Unreachable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFiles:
-    """The distinct manifests (columns `MANIFEST_FIELDS` and `key`) and the manifest lists (`FILES`) of some snapshots, and the lists that could not be read."""
+    """The metadata files of some snapshots.
+
+    Attributes:
+        manifests: The distinct manifests, as a table with the columns of `MANIFEST_FIELDS` and `key`.
+        lists: The distinct manifest lists, as a table of `FILES`.
+        unreadable: The manifest lists that could not be read. Their manifests are unknown, and not in `manifests`.
+    """
 
     manifests: Any
     lists: Any
@@ -85,15 +96,18 @@ class SnapshotFiles:
 
 
 _MANIFESTS = MANIFEST_FIELDS.append(pa.field("key", pa.string()))
-# The schema of files in manifest entries. `is_live` is false for entries with status DELETED.
+# The schema of Arrow tables of the files in manifest entries. `is_live` is false for entries with status DELETED.
 NAMED = FILES.append(pa.field("is_live", pa.bool_()))
 
 
 def files_of_snapshots(snapshots: Sequence[Snapshot], read: Read, *, must: bool) -> SnapshotFiles:
     """Read the manifest lists of snapshots, and return the lists and their manifests.
 
+    If `must` is false, a list that cannot be read is added to `unreadable` of the result, and no error is raised.
+
     Raises:
-        NotFoundError, FormatError, StorageError: a list cannot be read, and `must` is true; the error has its location. Without `must`, it is in `unreadable`.
+        NotFoundError, FormatError, StorageError: `must` is true, and a list cannot be read. The error has the location of the list.
+        UnsupportedFeatureError: `must` is true, and a snapshot is encrypted.
     """
     manifests, lists, unreadable = _MANIFESTS.empty_table(), [], []
     for group in _groups(snapshots):
@@ -130,8 +144,13 @@ def _manifests_of(snapshot: Snapshot, read: Read) -> tuple[Any, int | None]:
 def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callable[[Any, Any], Unreachable]) -> Unreachable:
     """Return the files that only expired snapshots use: manifest lists, manifests, and the files in these manifests.
 
-    `find(gone, kept)` reads manifests, passed as tables of `MANIFEST_FIELDS`: `gone` are those that no kept snapshot has, `kept` all manifests of kept
-    snapshots. A manifest that could not be read is not deleted, because it is the only record of the files in it.
+    A manifest that could not be read is not among them, because it is the only record of the files in it.
+
+    Args:
+        expired: The metadata files of the expired snapshots.
+        kept: The metadata files of the kept snapshots.
+        find: Called as `find(gone, kept)` with two tables of `MANIFEST_FIELDS`: the manifests that no kept snapshot has, and all manifests of kept snapshots.
+            It reads them, and returns the files that only manifests in `gone` refer to, see `find_unreachable`.
     """
     gone = without(expired.manifests, kept.manifests["key"])
     unreachable = (
@@ -147,17 +166,17 @@ def unreachable_files(expired: SnapshotFiles, kept: SnapshotFiles, find: Callabl
 
 
 def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read: Read, io: FileIO) -> Unreachable:
-    """Return the files in removed manifests for which no kept manifest has a live entry.
+    """Return the files in the manifests `gone` for which no manifest in `kept` has a live entry.
 
-    Files are compared by hashes of their paths, with 8 bytes for each live file, so that no process needs all paths in memory. If two paths have the same hash,
-    a file is kept that could be deleted.
+    Files are compared by hashes of their paths, of 8 bytes each, so that no process needs the paths of all live files in memory. If a live file and an
+    unreachable file have the same hash, the unreachable file is not found.
 
     Args:
         engine: The engine that reads the manifests.
-        table_name: The table, for messages.
-        gone: Manifests that no kept snapshot has, a table of `MANIFEST_FIELDS`.
-        kept: All manifests of kept snapshots, a table of `MANIFEST_FIELDS`.
-        read: Reads a manifest. It must be picklable, unless the engine is the in-process engine.
+        table_name: The name of the table, for messages.
+        gone: The manifests that no kept snapshot has, as a table of `MANIFEST_FIELDS`.
+        kept: All manifests of kept snapshots, as a table of `MANIFEST_FIELDS`.
+        read: Returns the bytes of a manifest. It must be picklable, unless the engine is the in-process engine.
         io: The storage of the files.
 
     Raises:
@@ -177,13 +196,13 @@ def find_unreachable(engine: Engine, table_name: str, gone: Any, kept: Any, read
 
 
 def _live_hashes(read: Read, manifests: Sequence[dict[str, Any]]) -> NDArray[np.int64]:
-    """Return the hashes of the location keys of all files with a live entry in these manifests."""
+    """Return the sorted, distinct hashes of the location keys of all files with a live entry in these manifests."""
     named = [named_files(entries) for entries in side_by_side(partial(read_row, read), manifests)]
     return np.unique(np.concatenate([_hashes(files.filter(files["is_live"])["key"]) for files in named]))
 
 
 def _unneeded_files(read: Read, live: NDArray[np.int64], manifests: Sequence[dict[str, Any]]) -> tuple[Any, list[Problem]]:
-    """Return the files in these manifests whose hash is not among the live ones, as a table of `NAMED`; and the manifests that could not be read."""
+    """Return the files in these manifests whose hash is not in `live`, as a table of `NAMED`; and the manifests that could not be read."""
     parts, unreadable = [NAMED.empty_table()], list[Problem]()
     for entries in side_by_side(partial(read_row_or_problem, read), manifests):
         if isinstance(entries, Problem):
@@ -199,7 +218,7 @@ def _hashes(keys: Any) -> NDArray[np.int64]:
 
 
 def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
-    """Yield the location keys of files with a live entry in kept manifests, in groups. Raises the errors of `find_unreachable`."""
+    """Yield the location keys of all files with a live entry in these manifests, as Arrow strings, in groups. Raises the errors of `find_unreachable`."""
     for group in _groups(manifests.to_pylist()):
         tables = list(side_by_side(lambda row: read_row(read, row), group))
         entries = pa.concat_tables([PATH_FIELDS.empty_table(), *tables])
@@ -208,19 +227,19 @@ def live_keys(manifests: Any, read: Read) -> Iterator[Any]:
 
 
 def read_row(read: Read, row: dict[str, Any]) -> Any:
-    """Return the entries of one manifest, given as a row of `MANIFEST_FIELDS`, as a table of `PATH_FIELDS`."""
+    """Read the entries of one manifest, which is passed as a row of `MANIFEST_FIELDS`. Return them as a table of `PATH_FIELDS`."""
     counts = (row["added_files_count"], row["existing_files_count"], row["deleted_files_count"])
     return read_file_paths(read(row["manifest_path"]), row["manifest_path"], length=row["manifest_length"], counts=counts)
 
 
 def read_row_or_problem(read: Read, row: dict[str, Any]) -> Any:
-    """Return the entries as `read_row` does, or the `Problem` that the manifest cannot be read."""
+    """Return the result of `read_row`; or, if the manifest cannot be read, a `Problem` with the reason."""
     result = _attempt(lambda: read_row(read, row), must=False)
     return _problem(row["manifest_path"], result) if isinstance(result, IcefloeError) else result
 
 
 def named_files(entries: Any) -> Any:
-    """Return manifest entries as a table of `NAMED`; `is_live` is false for entries with status DELETED."""
+    """Convert manifest entries, a table of `PATH_FIELDS`, to a table of `NAMED`."""
     is_vector = pc.equal(pc.utf8_upper(pc.fill_null(entries["file_format"], "")), "PUFFIN")
     content = pc.fill_null(entries["content"], 0)
     kinds = pc.case_when(
@@ -238,8 +257,8 @@ def named_files(entries: Any) -> Any:
 def existing(files: Any, io: FileIO) -> Any:
     """Return the files of a table of `NAMED` as a table of `FILES`, without files that have only DELETED entries and do not exist.
 
-    Files with DELETED entries only were mostly deleted when their last snapshot expired. Only their existence is checked, so that they are not counted again; a
-    file that cannot be checked counts as existing.
+    Most files that have only DELETED entries were deleted when their last snapshot expired, and must not be counted again. Therefore the existence of these
+    files is checked, but not that of files with live entries. A file whose existence cannot be checked counts as existing.
     """
     live, removed = files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))
     may_exist = list(side_by_side(lambda path: _may_exist(io, path), removed["path"].to_pylist()))
@@ -255,12 +274,12 @@ def _may_exist(io: FileIO, path: str) -> bool:
 
 
 def distinct_files(files: Any) -> Any:
-    """Return each file once. It is live if any of its entries is live."""
+    """Return a table of `NAMED` with each file once. A file is live if any of its entries is live."""
     return distinct(pa.concat_tables([files.filter(files["is_live"]), files.filter(pc.invert(files["is_live"]))]))
 
 
 def _attempt(action: Callable[[], Any], *, must: bool) -> Any:
-    """Return the action's result. If a file cannot be read, return the error, or with `must` raise it."""
+    """Call an action and return its result. If a file cannot be read, raise the error if `must` is true; else return the error."""
     try:
         return action()
     except (NotFoundError, FormatError, StorageError, UnsupportedFeatureError) as error:
@@ -281,31 +300,31 @@ def _groups(items: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def location_keys(paths: Any) -> Any:
-    """Return the keys for comparing paths, as Arrow strings. All spellings of a location that readers of tables accept have the same key."""
+    """Convert Arrow strings of paths to keys. The keys of two paths are equal if the paths are spellings of the same location, see `_SAME`."""
     for pattern, written in _SAME:
         paths = pc.replace_substring_regex(paths, pattern, written)
     return pc.if_else(pc.starts_with(paths, "/"), pc.replace_substring_regex(paths, "/+", "/"), paths)
 
 
 def as_files(kind: FileKind, paths: Any, sizes: Any) -> Any:
-    """Return paths and sizes (Arrow arrays) as a table of `FILES`."""
+    """Convert Arrow arrays of the paths and the sizes in bytes of files of one kind to a table of `FILES`."""
     keys = location_keys(paths)
     return pa.table([pa.repeat(kind.value, len(paths)), paths, keys, sizes], schema=FILES)
 
 
 def listed_files(kind: FileKind, files: Iterable[tuple[str, int | None]]) -> Any:
-    """Return pairs of path and size as a table of `FILES`."""
+    """Convert pairs of path and size in bytes to a table of `FILES`."""
     listed = list(files)
     return as_files(kind, pa.array([path for path, _ in listed], pa.string()), pa.array([size for _, size in listed], pa.int64()))
 
 
 def without(files: Any, keys: Any) -> Any:
-    """Return the rows whose `key` is not in the Arrow array `keys`."""
+    """Return the rows of a table whose `key` is not in the Arrow array `keys`."""
     return files.filter(pc.invert(pc.is_in(files["key"], value_set=_array(keys)))) if len(files) and len(keys) else files
 
 
 def distinct(files: Any) -> Any:
-    """Return the first row of each `key`."""
+    """Return a table with the first row of each `key`."""
     others = [name for name in files.column_names if name != "key"]
     grouped = files.group_by("key", use_threads=False).aggregate([(name, "first") for name in others])
     columns = [grouped["key" if name == "key" else f"{name}_first"] for name in files.column_names]

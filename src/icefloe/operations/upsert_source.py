@@ -1,6 +1,6 @@
-"""The rows of an upsert before the join: checks that they fit the table, have all columns and distinct keys; and the values of their keys.
+"""Preparation of the rows of an upsert: checks that the rows fit the table, and have all columns and distinct keys; and the values of their keys.
 
-`arrow_upsert.py` joins them with a table's rows. Spec: Identifier Field IDs; Primitive Types.
+`arrow_upsert.py` joins the rows with a table's rows. Spec: Identifier Field IDs; Primitive Types.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,13 +45,13 @@ _COUNTED = (TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoTy
 # Types whose bounds have the same order as Arrow's values. Floats are not among them, because bounds distinguish -0.0 from 0.0, which are the same key here.
 _RANGED = (IntegerType, LongType, DateType, StringType, DecimalType, BinaryType, *_COUNTED)
 _LISTED = (*_RANGED, BooleanType, UUIDType, FixedType)
-# The names of columns, each with the names of its fields if it is a struct, else None.
+# The names of columns. The value is a mapping of the same kind with the names of the fields if the column is a struct, else None.
 Names = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowRows:
-    """The source rows of an upsert in memory, with the table's columns and types, and their keys."""
+    """The source rows of an upsert in memory: `table` is an Arrow table with the columns and types of the Iceberg table, `keys` are the keys of its rows."""
 
     table: Any
     keys: RowKeys
@@ -65,7 +65,7 @@ def arrow_source(
     updates: bool,
     join: Callable[[UpsertRequest], UpsertedRows],
 ) -> UpsertSource:
-    """Return Arrow rows as the source of an upsert. `join` is the function that joins them. Raises the errors of `Engine.upsert`."""
+    """Check Arrow rows, and return them as the source of an upsert. `join` becomes `UpsertSource.join`. Raises the errors of `Engine.upsert`."""
     if updates:
         check_complete(arrow_names(list(rows.schema)), schema)
     table = cast_to_schema(rows, schema).combine_chunks()
@@ -82,7 +82,7 @@ def arrow_source(
 
 
 def check_complete(names: Names, schema: Schema) -> None:
-    """Raise `SchemaMismatchError` if the rows lack columns of the table, or fields of its structs, because an update needs their values."""
+    """Raise `SchemaMismatchError` if rows with these names lack columns of the table or fields of its structs, because an update needs a value for each."""
     problems = [Problem(where=where, what="is a column of the table, and the rows lack it") for where in lacking(names, schema.fields)]
     if problems:
         raise SchemaMismatchError(
@@ -93,7 +93,7 @@ def check_complete(names: Names, schema: Schema) -> None:
 
 
 def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
-    """Return the error for source rows with the same key. `shown` are some of the repeated keys, `count` is their number."""
+    """Return the error for source rows with the same key. `names` are the key columns, `shown` some of the repeated keys, `count` is the number of all."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
         f"the rows to upsert have {_keys_text(count)} ({', '.join(names)}) more than once: {'; '.join(shown)}{more}",
@@ -102,7 +102,7 @@ def repeated_keys(names: Sequence[str], shown: Sequence[str], count: int) -> Inv
 
 
 def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], count: int) -> InvalidInputError:
-    """Return the error for keys that match several rows of the table. `shown` are some of these keys, `count` is their number."""
+    """Return the error for keys that match several rows of the table. `names` are the key columns, `shown` some of these keys, `count` is the number of all."""
     more = ", ..." if count > len(shown) else ""
     return InvalidInputError(
         f"{_keys_text(count)} ({', '.join(names)}) of the rows to upsert match several rows of {table_name}: {'; '.join(shown)}{more}",
@@ -112,7 +112,7 @@ def ambiguous_keys(table_name: str, names: Sequence[str], shown: Sequence[str], 
 
 
 def shown_keys(table: Any, schema: Schema, key_ids: Sequence[int], rows: Any) -> list[str]:
-    """Return the keys of the first few of these rows, as text."""
+    """Return the keys of the first `SHOWN_KEYS` rows at these positions, as text."""
     columns = [python_list(column) for column in key_columns(table.take(positions_array(rows[:SHOWN_KEYS])), schema, key_ids)]
     return [", ".join(repr(column[place]) for column in columns) for place in range(len(columns[0]))]
 
@@ -122,7 +122,7 @@ def _keys_text(keys: int) -> str:
 
 
 def lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the dotted names of the fields, including fields of structs, that are missing in `names`. A row as a dictionary can be passed as `names` too."""
+    """Yield the dotted names of the fields, including fields of structs, that are missing in `names`. A row as a dictionary may be passed as `names`."""
     for field in fields:
         field_path = (*path, field.name)
         if field.name not in names:
@@ -132,12 +132,12 @@ def lacking(names: Names, fields: Sequence[NestedField], path: tuple[str, ...] =
 
 
 def arrow_names(fields: Sequence[Any]) -> Names:
-    """Return the names of Arrow fields, with those of their structs."""
+    """Return the names of Arrow fields, including the fields of structs."""
     return {field.name: arrow_names(list(field.type.fields)) if pa.types.is_struct(field.type) else None for field in fields}
 
 
 def _key_values(field_id: int, kind: IcebergType, values: Any) -> KeyValues:
-    """Return the values of a key column in the form that filters use. `values` are its distinct values without null."""
+    """Return the values of a key column for a filter: all values if they are few, else their range. `values` are the distinct values without null."""
     if len(values) and len(values) <= MOST_LISTED_KEYS and isinstance(kind, _LISTED):
         return KeyValues(field_id=field_id, values=tuple(_natives(kind, values)))
     if len(values) and isinstance(kind, _RANGED):

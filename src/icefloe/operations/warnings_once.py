@@ -1,4 +1,4 @@
-"""Warnings of settings that have no effect. Each is logged once, even if the setting occurs in many tables and queries."""
+"""Warnings about settings that have no effect. Each warning is logged once, even if the setting occurs in many tables and queries."""
 
 import logging
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _WARNED: set[tuple[str, str]] = set()
 
 
 def is_repeated(session: str, text: str) -> bool:
-    """Return True if this function was called before with the same text and session; the session is empty for the whole process."""
+    """Return whether this function was called before with the same arguments. `session` identifies the session; it is empty for the whole process."""
     if (session, text) in _WARNED:
         return True
     _WARNED.add((session, text))
@@ -19,12 +19,12 @@ def is_repeated(session: str, text: str) -> bool:
 
 
 def warn_once(session: str, kind: str, name: str, reason: str) -> None:
-    """Log that a setting, option or property has no effect, and why, unless this was logged in the session already."""
+    """Log that a setting has no effect, and the reason, unless this was logged in the session already. `kind` and `name` name the setting in the message."""
     if not is_repeated(session, f"{kind} {name}"):
         LOG.warning("the %s %s has no effect: %s", kind, in_one_line(name), in_one_line(reason))
 
 
 def warn_of_properties(unused: Mapping[str, str], table_name: str) -> None:
-    """Warn of table properties that have no effect in Icefloe, each once in this process. `unused` has the reasons by property name."""
+    """Log that table properties have no effect in Icefloe, once for each property and process. `unused` maps the name of each property to the reason."""
     for name, reason in unused.items():
         warn_once("", "table property", name, f"{reason} (first met in {table_name})")

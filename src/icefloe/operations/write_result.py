@@ -15,10 +15,10 @@ METADATA_ONLY = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WriteResult:
-    """The outcome of append, delete, overwrite, upsert, UPDATE or MERGE. `snapshot_id` is None if there was nothing to do, so that no snapshot was created."""
+    """The outcome of an append, delete, overwrite, upsert, UPDATE or MERGE. `snapshot_id` is None if nothing had to change, so that no snapshot was created."""
 
-    operation: str  # append, delete, overwrite, upsert, update, merge
-    engine: str  # the engine that read or wrote rows; "metadata" if none was needed
+    operation: str  # append, delete, overwrite, upsert, update or merge
+    engine: str  # the name of the engine that read or wrote rows; "metadata" if no rows had to be read or written
     snapshot_id: int | None
     attempts: int  # attempts of the commit; more than 1 if other writers committed first
     added_files: int = 0
@@ -26,12 +26,12 @@ class WriteResult:
     removed_files: int = 0
     rewritten_files: int = 0  # removed files whose remaining rows were copied to added files
     deleted_records: int | None = 0  # rows that were deleted; None if unknown
-    deleted_keys: int = 0  # keys that a delete by keys received
-    added_delete_files: int = 0  # position and equality delete files; each deletion vector counts
+    deleted_keys: int = 0  # keys that were passed to a delete by keys
+    added_delete_files: int = 0  # position and equality delete files, and deletion vectors, each of which counts as one file
     removed_delete_files: int = 0
-    rows_updated: int = 0  # rows of the table that an upsert, UPDATE or MERGE gave other values
+    rows_updated: int = 0  # rows of the table whose values an upsert, UPDATE or MERGE changed
     rows_inserted: int = 0  # rows that an upsert or MERGE inserted
-    rows_unchanged: int = 0  # source rows of an upsert whose match was left as it is
+    rows_unchanged: int = 0  # source rows of an upsert whose matching row of the table was not changed
 
     def __str__(self) -> str:
         if self.snapshot_id is None:
@@ -54,7 +54,7 @@ class WriteResult:
         return self.added_records if self.operation in ("append", "overwrite") else self.rows_inserted
 
     def _row_counts(self) -> Iterator[tuple[str, str]]:
-        """Yield what happened to rows as pairs of a description and a number of rows."""
+        """Yield pairs such as `("inserted", "2 rows")` of what happened to rows and how many."""
         if self.inserted_records:
             yield "inserted", count_text(self.inserted_records, "row")
         if self.rows_updated:
@@ -69,7 +69,7 @@ class WriteResult:
             yield "unchanged", count_text(self.rows_unchanged, "row")
 
     def _file_counts(self) -> Iterator[tuple[str, str]]:
-        """Yield what happened to files as pairs of a description and a number of files."""
+        """Yield pairs such as `("added", "1 file")` of what happened to files and how many."""
         if self.added_files:
             yield "added", count_text(self.added_files, "file")
         if self.removed_files:

@@ -20,11 +20,11 @@ from icefloe.spec.metadata.snapshot_ref import MAIN, SnapshotRef
 
 
 class ManageSnapshots(PendingChange):
-    """Changes of branches and tags, committed together at the end of a `with` block or by `commit()`. Each change sees the result of those before it.
+    """Changes of branches and tags, committed together at the end of a `with` block or by `commit()`. Each change sees the result of the previous changes.
 
     An invalid change raises its error at once, before the commit. If other writers committed meanwhile, the changes are applied to the newer table, as long as
-    the refs that they depend on are unchanged; else `commit` raises a `CommitConflictError` with the commit that changed them. Methods take a snapshot as its
-    id, or as the name of a branch or tag.
+    the branches and tags that they depend on are unchanged; otherwise `commit` raises a `CommitConflictError` with the commit that changed them. Methods take a
+    snapshot as its id, or as the name of a branch or tag.
     """
 
     def __init__(self, start: MutationContext, commit: Commit) -> None:
@@ -137,7 +137,7 @@ class ManageSnapshots(PendingChange):
         return self._add(ref_changes.rename_branch(self._working, branch_name, new_name))
 
     def replace_branch(self, branch_name: str, source: int | str) -> Self:
-        """Move a branch to any snapshot, even if the branch loses snapshots by it; its retention settings stay.
+        """Move a branch to any snapshot, even if the branch loses snapshots by the move. The branch keeps its retention settings.
 
         Args:
             branch_name: the branch; it is created if it does not exist and `source` is a branch or tag.
@@ -153,7 +153,7 @@ class ManageSnapshots(PendingChange):
         return self._move(branch_name, source, only_forward=False)
 
     def replace_tag(self, tag_name: str, snapshot_id: int | str) -> Self:
-        """Move a tag to another snapshot; its retention settings stay.
+        """Move a tag to another snapshot. The tag keeps its retention settings.
 
         Args:
             tag_name: the tag.
@@ -233,11 +233,11 @@ class ManageSnapshots(PendingChange):
         return self._add(ref_changes.set_retention(self._working, name, max_ref_age_ms=max_ref_age_ms))
 
     def set_current_snapshot(self, snapshot_id: int | str | None = None, ref_name: str | None = None, branch: str = MAIN) -> Self:
-        """Move a branch to any snapshot of the table.
+        """Move a branch to any snapshot of the table, given by `snapshot_id` or by `ref_name`.
 
         Args:
-            snapshot_id: the id of the snapshot, or a branch or tag that refers to it; or
-            ref_name: a branch or tag that refers to the snapshot.
+            snapshot_id: the id of the snapshot, or a branch or tag that refers to it; None if `ref_name` is given.
+            ref_name: a branch or tag that refers to the snapshot; None if `snapshot_id` is given.
             branch: the branch to move.
 
         Returns:
@@ -342,7 +342,7 @@ class ManageSnapshots(PendingChange):
         return ref_changes.snapshot_named(self._working, MAIN if snapshot is None else snapshot).snapshot_id
 
     def _add(self, action: Action) -> Self:
-        """Apply the action to the working metadata, and keep it for the commit. If the action is invalid, its error is raised at once."""
+        """Add an action to the changes to commit, and apply it to the working metadata, so that an invalid action raises its error at once."""
         now_ms = max(self._handle.clock.now_ms(), self._working.last_updated_ms)
         attempt = action.attempt(self._working, number=0, now_ms=now_ms, read=self._staged.reading(self._read))
         if attempt is not None:
@@ -353,5 +353,5 @@ class ManageSnapshots(PendingChange):
 
 
 def _names(source: int | str | None) -> tuple[str, ...]:
-    """Return the ref that a change depends on, besides the ref that it moves; an empty tuple if the source is not the name of a ref."""
+    """Return the name of the branch or tag that a change depends on, besides the one that it moves, in a tuple; empty if `source` is no name."""
     return (source,) if isinstance(source, str) else ()

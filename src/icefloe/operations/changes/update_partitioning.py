@@ -199,7 +199,7 @@ class UpdateSpec(PendingChange):
 
         Args:
             name: the field's name.
-            new_name: its new name.
+            new_name: the new name of the field.
 
         Returns:
             This update.
@@ -210,7 +210,7 @@ class UpdateSpec(PendingChange):
         return self._apply(RenamePartitionField(name=name, new_name=new_name))
 
     def spec(self) -> PartitionSpec:
-        """Return the spec that the changes so far result in; its id and those of new fields are assigned by the commit."""
+        """Return the spec that results from the changes so far. The commit assigns its id, and the ids of new fields."""
         return self._evolving.build()
 
     def commit(self) -> None:

@@ -32,7 +32,7 @@ from icefloe.spec.types import IcebergType, type_from_text
 
 
 class UpdateSchema(PendingChange):
-    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each change sees the result of those before it.
+    """Changes of the columns, committed at the end of a `with` block or by `commit()`. Each change sees the result of the previous changes.
 
     An invalid change raises its error at once.
 
@@ -99,7 +99,7 @@ class UpdateSchema(PendingChange):
 
         Args:
             path_from: the column's dotted name, or the tuple of its names.
-            new_name: the last part of its new name.
+            new_name: the new name, without the names of the structs that contain the column.
 
         Returns:
             This update.
@@ -251,7 +251,7 @@ class UpdateSchema(PendingChange):
         return self._apply(ReplaceWith(schema=_schema_of(new_schema)))
 
     def schema(self) -> Schema:
-        """Return the schema that the changes so far result in; its id is assigned by the commit.
+        """Return the schema that results from the changes so far. The commit assigns its id.
 
         Raises:
             InvalidSchemaError, InvalidInputError: as for `commit`.

@@ -18,7 +18,7 @@ _Change = SetStatistics | RemoveStatistics | SetPartitionStatistics | RemovePart
 
 
 class UpdateStatistics(PendingChange):
-    """Statistics files to set for snapshots and to remove from them, committed at the end of a `with` block or by `commit()`."""
+    """Changes that set or remove the statistics files of snapshots, committed at the end of a `with` block or by `commit()`."""
 
     def __init__(self, base: TableMetadata, commit: Commit) -> None:
         self._base = base
@@ -26,10 +26,10 @@ class UpdateStatistics(PendingChange):
         self._changes: list[_Change] = []
 
     def set_statistics(self, statistics_file: StatisticsFile) -> Self:
-        """Set the statistics file of a snapshot. It replaces the present one, if there is one.
+        """Set the statistics file of a snapshot. It replaces the snapshot's previous statistics file, if there is one.
 
         Args:
-            statistics_file: the file; it names its snapshot.
+            statistics_file: the file, with the id of its snapshot.
 
         Returns:
             This update.
@@ -40,7 +40,7 @@ class UpdateStatistics(PendingChange):
         return self._add(SetStatistics(statistics_file))
 
     def remove_statistics(self, snapshot_id: int) -> Self:
-        """Remove the statistics file of a snapshot from the metadata; the file itself stays. It is no error if the snapshot has none.
+        """Remove the statistics file of a snapshot from the metadata; the file itself stays. A snapshot without a statistics file is no error.
 
         Args:
             snapshot_id: the snapshot.
@@ -51,10 +51,10 @@ class UpdateStatistics(PendingChange):
         return self._add(RemoveStatistics(snapshot_id))
 
     def set_partition_statistics(self, partition_statistics_file: PartitionStatisticsFile) -> Self:
-        """Set the partition statistics file of a snapshot. It replaces the present one, if there is one.
+        """Set the partition statistics file of a snapshot. It replaces the snapshot's previous file, if there is one.
 
         Args:
-            partition_statistics_file: the file; it names its snapshot.
+            partition_statistics_file: the file, with the id of its snapshot.
 
         Returns:
             This update.
@@ -65,7 +65,7 @@ class UpdateStatistics(PendingChange):
         return self._add(SetPartitionStatistics(partition_statistics_file))
 
     def remove_partition_statistics(self, snapshot_id: int) -> Self:
-        """Remove the partition statistics file of a snapshot from the metadata; the file itself stays. It is no error if the snapshot has none.
+        """Remove the partition statistics file of a snapshot from the metadata; the file itself stays. A snapshot without such a file is no error.
 
         Args:
             snapshot_id: the snapshot.
@@ -91,7 +91,7 @@ class UpdateStatistics(PendingChange):
         return self
 
     def _updates(self, base: TableMetadata) -> Sequence[Update]:
-        """Return those of the changes that have an effect on the base."""
+        """Return the changes that have an effect on the metadata `base`, as updates to commit."""
         updates: list[Update] = []
         working = base
         for change in self._changes:

@@ -1,4 +1,4 @@
-"""`DeletionScope`: the folders in which files that a table's metadata names may be deleted. Every such deletion is checked here.
+"""`DeletionScope`: the folders in which files of a table may be deleted. Every deletion of a file that metadata refers to is checked here.
 
 Metadata is not trusted: its `location`, its configured paths and every path in it may name `/etc`, a whole bucket, or files of another table. So a folder is in
 the scope only if something other than the metadata proves that it is the table's (`icefloe.operations.own_location`). Files that another table of the catalog
@@ -40,13 +40,13 @@ PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionScope:
-    """The folders where files of one table may be deleted.
+    """The folders in which files of one table may be deleted.
 
     Attributes:
         table_name: The table.
         folders: The folders.
-        reached: Places of files in these folders that other tables of the catalog use.
-        unproven: The table's location, if only the response of the catalog's server shows that it is the table's; else empty.
+        reached: The files in these folders that other tables of the catalog use, so that they must not be deleted.
+        unproven: The table's location, if only the response of the catalog's server shows that it belongs to the table; otherwise empty.
     """
 
     table_name: str
@@ -55,12 +55,12 @@ class DeletionScope:
     unproven: str = ""
 
     def contains(self, location: str, real: Callable[[str], str] = os.path.realpath) -> bool:
-        """Return whether a file may be deleted. Call it right before the deletion. `real` resolves the symbolic links in a folder's path."""
+        """Return whether the file at a location may be deleted. Call it right before the deletion. `real` resolves the symbolic links in a path."""
         place = place_of_file(location, real)
         return place is not None and self.folders.holds(place) and place.in_any_spelling not in self.reached
 
     def divide(self, files: Any) -> tuple[Any, Any]:
-        """Divide a table of files, with a column `path`, into the files that may be deleted and the others."""
+        """Divide a `pyarrow.Table` of files, with a column `path`, into two: the files that may be deleted, and the files that may not."""
         real = cache(os.path.realpath)
         inside = pa.array([self.contains(path, real) for path in files["path"].to_pylist()], pa.bool_())
         return files.filter(inside), files.filter(pc.invert(inside))
@@ -69,7 +69,7 @@ class DeletionScope:
 def deletion_scope(
     handle: TableHandle, metadata: TableMetadata, metadata_location: str, allow_outside: Iterable[str] = ()
 ) -> DeletionScope:
-    """Return the scope for deleting files that `metadata` leads to.
+    """Return the scope for deleting files to which a table's metadata refers.
 
     Args:
         handle: the table.
@@ -104,9 +104,9 @@ def _configured_paths(metadata: TableMetadata) -> list[str]:
 
 
 def _without_other_tables(handle: TableHandle, own_folders: list[Place], vouched: tuple[Place, ...]) -> DeletionScope:
-    """Return the scope without the folders of other tables in it, and without the files that tables in the same folder, or in a folder above, use.
+    """Return the scope of these folders, without the folders of other tables in them, and without the files in them that other tables use.
 
-    A folder that contains other tables is a table's own only if it is the folder of the table's name, because nested namespaces have such folders.
+    Folders in `own_folders` that contain other tables are left out, except the folder of the table's name, because nested namespaces have such folders.
     """
     others = [(table, folders_of_table(handle.policy, table)) for table in other_tables(handle.store, handle.identifier)]
     named = folder_of_name(handle.policy, handle.identifier)
@@ -150,7 +150,7 @@ def folders_of_table(policy: LocationPolicy, table: TableLocation) -> list[Place
 
 
 def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
-    """Return the files that the snapshots of another table use, and its metadata files; None if not all of its metadata can be read."""
+    """Return the locations of all files that another table uses: those of its snapshots and of its metadata; None if not all of its metadata can be read."""
     try:
         metadata = metadata_of(handle.io, table).metadata
         files = files_of_snapshots(list(metadata.snapshots), handle.io.read, must=True)
@@ -165,7 +165,7 @@ def _reached_by(handle: TableHandle, table: TableLocation) -> set[Place] | None:
 
 
 def folder_names(folders: Any, argument: str) -> tuple[str, ...]:
-    """Return the folders of an argument. Raises `InvalidInputError` if it is not a list of strings with folders; `argument` is its name for the error."""
+    """Check an argument that must be a list of folders, and return the folders. Raises `InvalidInputError`, which contains the argument's name."""
     if isinstance(folders, str):
         raise InvalidInputError(f"{argument} is the text {folders!r}", next_step=f"pass a list of folders: {argument}=[{folders!r}]")
     names = tuple(folders)

@@ -1,4 +1,4 @@
-"""`ExpireReport`: what an expiry of snapshots removed from a table, or would remove; and `FileTotal`, counts of deleted files, which purges use too.
+"""`ExpireReport`: the snapshots and files that an expiry removed, or would remove; and functions for reports about deleted files, also of purges.
 
 Spec: Snapshot Retention Policy.
 """
@@ -24,24 +24,24 @@ SHOWN_OUTSIDE = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTotal:
-    """A number of files and their total size in bytes, as far as it is known."""
+    """A number of files, and their total size in bytes; files of unknown size count as 0 bytes."""
 
     files: int = 0
     size_in_bytes: int = 0
 
 
 def no_files() -> Any:
-    """Return an empty table with the columns of a report's files."""
+    """Return a `pyarrow.Table` without rows, with the columns of `ExpireReport.files`."""
     return report_columns(FILES.empty_table())
 
 
 def report_columns(files: Any) -> Any:
-    """Return a table of `FILES` with the columns of reports: `kind`, `path` and `size_in_bytes`."""
+    """Reduce a table of `FILES` to the columns of `ExpireReport.files`: `kind`, `path` and `size_in_bytes`."""
     return files.drop_columns("key")
 
 
 def totals(files: Any, undeleted: Sequence[Problem]) -> Mapping[FileKind, FileTotal]:
-    """Return counts of a report's files by kind, in the order of deletion, without the files that could not be deleted."""
+    """Return the number and size of a report's files by kind, in the order of deletion, without the files that could not be deleted."""
     failed = pa.array([problem.where for problem in undeleted], pa.string())
     totals_by_kind = {}
     for kind in FileKind:
@@ -54,7 +54,7 @@ def totals(files: Any, undeleted: Sequence[Problem]) -> Mapping[FileKind, FileTo
 
 
 def outcome_fields(report: Any) -> dict[str, Any]:
-    """Return the files of an expiry or purge as values for JSON: totals by kind, paths of kept files, and path and reason for each failure."""
+    """Return the entries of a JSON report about the files of an expiry or purge: totals by kind, paths of kept files, and path and reason for each failure."""
     return {
         "totals": {kind.value: {"files": total.files, "size_in_bytes": total.size_in_bytes} for kind, total in report.totals.items()},
         "outside": report.outside["path"].to_pylist(),
@@ -64,13 +64,13 @@ def outcome_fields(report: Any) -> dict[str, Any]:
 
 
 def problems_grid(title: str, problems: Sequence[Problem], most: int | None) -> list[Grid]:
-    """Return a grid with the path and the reason of each problem, in a list; an empty list if there are no problems."""
+    """Return a list with a grid that shows the path and the reason of each problem; an empty list if there are no problems."""
     rows = [(problem.where, problem.what) for problem in problems]
     return [grid(title, (Column("file", whole=True), Column("why")), rows, most)] if rows else []
 
 
 class ExpireState(StrEnum):
-    """The progress of an expiry."""
+    """How far an expiry has come: only planned, part of a transaction, or done."""
 
     DRY_RUN = "dry run"  # nothing was changed
     STAGED = "staged"  # part of a transaction: files are deleted after its commit
@@ -87,7 +87,8 @@ class ExpireReport(OperationResult):
             `undeleted`.
         undeleted: Files that could not be deleted; `where` is the path and `what` the reason.
         outside: A table with the same columns as `files`: files that are no longer needed, and are kept because they are outside the table's location.
-        unproven: The table's location, if only the response of the catalog's server shows that it is the table's, so that nothing in it is deleted; else empty.
+        unproven: The table's location, if only the response of the catalog's server shows that it belongs to the table, so that nothing in it is deleted;
+            otherwise empty.
         unreadable: Files of the expired snapshots that could not be read; the files that only they refer to still exist. `where` is the path and `what` the
             reason.
     """
@@ -108,17 +109,17 @@ class ExpireReport(OperationResult):
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing was changed."""
+        """Whether the report is of a dry run, which changed nothing."""
         return self.state is ExpireState.DRY_RUN
 
     @property
     def totals(self) -> Mapping[FileKind, FileTotal]:
-        """The number and size of the files by kind, without those that could not be deleted."""
+        """The number and size of the files by kind, without files that could not be deleted."""
         return totals(self.files, self.undeleted)
 
     @property
     def deleted_files(self) -> int:
-        """The number of files of all kinds."""
+        """The number of files of all kinds, without files that could not be deleted."""
         return sum(total.files for total in self.totals.values())
 
     @property
@@ -128,7 +129,7 @@ class ExpireReport(OperationResult):
 
     @property
     def deleted_bytes(self) -> int:
-        """The total size of the files in bytes, as far as it is known."""
+        """The total size in bytes of the files, without files that could not be deleted. Files of unknown size are not counted."""
         return sum(total.size_in_bytes for total in self.totals.values())
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -169,6 +170,6 @@ class ExpireReport(OperationResult):
         return Report(f"{verb} from {self.table}", tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as values for JSON, with the path of every file."""
+        """Return the report as a dict of JSON values, with the path of every file."""
         names = ("table", "location", "dry_run", "snapshot_ids", "refs", "spec_ids", "schema_ids")
         return {**{name: json_ready(getattr(self, name)) for name in names}, "files": self.files.to_pylist(), **outcome_fields(self)}

@@ -25,7 +25,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(slots=True, kw_only=True)
 class Expiry:
-    """One expiry of snapshots. The caller calls `prepare`, commits `action`, and calls `finish`. `report` is what was removed, or will be removed."""
+    """One expiry of snapshots. The caller calls `prepare`, commits `action`, and calls `finish`. `report` describes what was removed, or will be removed."""
 
     handle: TableHandle
     action: SnapshotExpiry
@@ -39,7 +39,7 @@ class Expiry:
     _location: str = field(init=False, default="")  # the table's folder
 
     def prepare(self, start: MutationContext, state: ExpireState) -> None:
-        """Plan the expiry, and report what would be removed from the table as it was loaded.
+        """Plan which files to delete, and set `report` to what would be removed from the table as it was loaded.
 
         Raises the errors of `Cleaner.plan` and `SnapshotExpiry.attempt`.
         """
@@ -54,7 +54,7 @@ class Expiry:
         self.report = self._report(state, kept)
 
     def finish(self) -> ExpireReport:
-        """Delete the files after the commit.
+        """Delete the files, after the commit, and return the final report.
 
         Raises:
             NoSuchTableError: the table was dropped meanwhile, so that it is unknown which files are needed.
@@ -104,7 +104,7 @@ class Expiry:
         )
 
     def _scope(self, metadata: TableMetadata) -> DeletionScope:
-        """Return the scope in which files may be deleted."""
+        """Return the folders in which files may be deleted, given the table's metadata."""
         return deletion_scope(self.handle, metadata, self._metadata_location, self.allow_outside)
 
 
@@ -120,10 +120,10 @@ def expire_snapshots(
     engine: str | None = None,
     allow_outside: Iterable[str] = (),
 ) -> ExpireReport:
-    """Remove old snapshots, and, once that is committed, delete their files. Arguments and errors are those of `TableMutations.expire_snapshots`.
+    """Remove old snapshots, and after the commit delete their files. Arguments and errors are those of `TableMutations.expire_snapshots`.
 
     Returns:
-        What was removed. In a transaction, what will be removed: the files are deleted after the commit of the transaction.
+        The report of what was removed. In a transaction, of what will be removed: the files are deleted after the commit of the transaction.
     """
     start = target.mutation_context()
     ids = tuple(dict.fromkeys(snapshot_ids))

@@ -1,7 +1,7 @@
-"""Deletion of the files that are no longer needed: planned before a commit, then checked again and carried out after it.
+"""Deletion of the files that are no longer needed after an expiry: planned before its commit, then checked again and carried out after it.
 
-Because of the plan, a table whose kept files cannot all be read is refused before anything has changed. Because of the check, everything that another writer
-committed meanwhile is kept. `unreachable_files.py` finds the files that snapshots use. Spec: Snapshots; Table Statistics; Partition Statistics.
+Because of the plan, errors for files that cannot be read are raised before anything has changed. Because of the check, everything that another writer committed
+meanwhile is kept. `unreachable_files.py` finds the files that snapshots use. Spec: Snapshots; Table Statistics; Partition Statistics.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,25 +34,32 @@ Read = Callable[[str], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
-    """The files that only the expired snapshots use, and not the snapshots that were kept at the time of planning."""
+    """The result of `Cleaner.plan`: the files that only expired snapshots use.
+
+    Attributes:
+        expired_ids: The ids of the snapshots that the commit removes.
+        unreachable: The files that these snapshots use, and the kept snapshots do not.
+        kept_ids: The ids of the snapshots that were kept at the time of planning.
+        kept_manifests: The location keys of the manifests of the kept snapshots.
+    """
 
     expired_ids: frozenset[int]
     unreachable: Unreachable
     kept_ids: frozenset[int]
-    kept_manifests: Any  # the keys of the files' locations
+    kept_manifests: Any
 
     def holds_on(self, base: TableMetadata, expired_ids: Iterable[int]) -> bool:
         """Return whether this plan is valid for a commit that removes these snapshots from `base`.
 
-        It is not if another expiry has removed a snapshot that the plan keeps: files that only this snapshot and the expired ones used are no longer needed
-        then, and the plan lacks them.
+        It is not valid if another expiry has removed a snapshot that the plan keeps. Then files that only this snapshot and the expired snapshots used are no
+        longer needed, and the plan does not have them.
         """
         return self.expired_ids == frozenset(expired_ids) and self.kept_ids <= frozenset(base.snapshots.ids())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaner:
-    """A planner of the clean-up of one table. `read` may also return manifests of a transaction that are not written yet."""
+    """Plans which files of one table to delete. `read` reads a file, and may also return manifests of a transaction that are not written yet."""
 
     table_name: str
     io: FileIO
@@ -65,7 +72,7 @@ class Cleaner:
         """Plan which files to delete when snapshots are removed from `base`; `kept` is the metadata without them.
 
         Raises:
-            NotFoundError, FormatError, StorageError, UnsupportedFeatureError: a file that a kept snapshot needs cannot be read; it is named.
+            NotFoundError, FormatError, StorageError, UnsupportedFeatureError: a file that a kept snapshot needs cannot be read; the error has its location.
         """
         ids = frozenset(expired_ids)
         gone = [snapshot for snapshot in base.snapshots if snapshot.snapshot_id in ids]
@@ -79,7 +86,7 @@ class Cleaner:
         )
 
     def kept_from(self, plan: CleaningPlan, current: TableMetadata) -> CleaningPlan:
-        """Return the plan without the files that newer snapshots use. Raises the errors of `plan`."""
+        """Return the plan without the files that snapshots in `current` use which other writers have added since. Raises the errors of `plan`."""
         newer = [snapshot for snapshot in current.snapshots if snapshot.snapshot_id not in plan.kept_ids]
         if not newer or not len(plan.unreachable.files):
             return plan
@@ -113,12 +120,12 @@ class Cleaner:
 
 
 def with_statistics(files: Any, base: TableMetadata, expired_ids: Iterable[int], current: TableMetadata) -> Any:
-    """Return the files together with the statistics files of expired snapshots, without files that the current metadata refers to."""
+    """Add the statistics files of expired snapshots to a table of `FILES`, and remove the files to which the current metadata itself refers."""
     return without(distinct(pa.concat_tables([files, statistics_files(base, expired_ids)])), named_in_metadata(current))
 
 
 def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> Any:
-    """Return the statistics and partition statistics files of these snapshots, as `FILES`."""
+    """Return the statistics files and partition statistics files of these snapshots as a table of `FILES`."""
     ids = frozenset(snapshot_ids)
     statistics = [(file.statistics_path, file.file_size_in_bytes) for file in metadata.statistics if file.snapshot_id in ids]
     partitions = [(file.statistics_path, file.file_size_in_bytes) for file in metadata.partition_statistics if file.snapshot_id in ids]
@@ -126,7 +133,7 @@ def statistics_files(metadata: TableMetadata, snapshot_ids: Iterable[int]) -> An
 
 
 def named_in_metadata(metadata: TableMetadata) -> Any:
-    """Return the location keys of the files in the metadata itself: manifest lists, manifests of version 1 snapshots, statistics and older metadata files."""
+    """Return the location keys of files that table metadata lists: manifest lists, manifests of version 1 snapshots, statistics and older metadata files."""
     named = [path for snapshot in metadata.snapshots for path in (snapshot.manifest_list, *(snapshot.manifest_paths or ())) if path]
     named += [file.statistics_path for file in metadata.statistics]
     named += [file.statistics_path for file in metadata.partition_statistics]
@@ -147,7 +154,7 @@ def delete_in_order(io: FileIO, files: Any, may_delete: Callable[[str], bool]) -
 
 
 def paths_of(files: Any, kind: FileKind) -> Sequence[str]:
-    """Return the paths of one kind of file."""
+    """Return the paths of one kind of file in a table of `FILES`."""
     paths: Sequence[str] = files.filter(pa.compute.equal(files["kind"], kind.value))["path"].to_pylist()
     return paths
 

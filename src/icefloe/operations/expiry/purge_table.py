@@ -1,4 +1,4 @@
-"""Drops a table together with its files: first its name is dropped, then every file that one of its snapshots uses is deleted.
+"""`purge_table`: drop a table together with its files. First its name is dropped, then every file that one of its snapshots uses is deleted.
 
 `unreachable_files.py` finds the files, as if all snapshots had expired. Spec: Table Metadata; Snapshots.
 """
@@ -41,7 +41,7 @@ TRIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PurgeReport(OperationResult):
-    """What was deleted with a table. `files`, `outside`, `undeleted` and `unreadable` have the meaning that they have in `ExpireReport`."""
+    """The files that were deleted with a table, and those that were not. The attributes have the same meaning as in `ExpireReport`."""
 
     table: str
     files: Any = field(default_factory=no_files, repr=False, compare=False)
@@ -56,7 +56,7 @@ class PurgeReport(OperationResult):
 
     @property
     def totals(self) -> dict[FileKind, FileTotal]:
-        """The number and size of the files by kind, without those that could not be deleted."""
+        """The number and size of the files by kind, without files that could not be deleted."""
         return dict(totals(self.files, self.undeleted))
 
     def report(self, most: int | None = MOST_LINES) -> Report:
@@ -70,26 +70,25 @@ class PurgeReport(OperationResult):
         return Report(f"dropped table {self.table}", tuple(parts))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as values for JSON."""
+        """Return the report as a dict of JSON values."""
         return {"table": self.table, **outcome_fields(self)}
 
 
 def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> PurgeReport:
     """Drop a table's name, so that no writer can commit any more, and then delete its files. If this is interrupted, only unreferenced files remain.
 
-    The name is dropped only if the table's metadata is still the one whose files and `gc.enabled` were looked up; after another writer's commit they are looked
-    up again.
+    Before the name is dropped, the property `gc.enabled` is read and, if the catalog deletes the table's folder together with the name, the files that
+    snapshots use are looked up. If another writer commits in between, this is repeated.
 
-    Files in the table's folder that no snapshot uses stay, unless the catalog drops the folder together with the name. In such a catalog the files that
-    snapshots use are looked up first, and files outside the folder are deleted afterwards. Files that cannot be read or deleted are reported. So are files
-    outside both the table's location and the folders `allow_outside`, which are kept.
+    Files in the table's folder that no snapshot uses stay, unless the catalog deletes the folder. Files outside both the table's location and the folders
+    `allow_outside` are kept and reported. Files that cannot be read or deleted are reported too.
 
     Args:
         handle: the table.
         allow_outside: folders outside the table's location whose files may be deleted too.
 
     Returns:
-        The files deleted and kept.
+        The report of the deleted and kept files.
 
     Raises:
         NoSuchTableError: the table does not exist.
@@ -108,7 +107,7 @@ def purge_table(handle: TableHandle, allow_outside: Iterable[str] = ()) -> Purge
 
 
 def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files: Any) -> Any:
-    """Return the files that the catalog has not deleted together with the table's folder: all of them if the catalog deletes no files.
+    """Return the files that the catalog has not deleted together with the table's folder; all files if the catalog deletes no files.
 
     Files in the folder must not be deleted again by their paths: a new table may have the same name and folder by now, and metadata files of the same names.
     """
@@ -122,7 +121,7 @@ def _not_dropped_with_folder(handle: TableHandle, loaded: LoadedMetadata, files:
 
 
 def _drop(handle: TableHandle, allowed: tuple[str, ...]) -> tuple[LoadedMetadata, PurgeReport | None]:
-    """Drop the table's name. Return its metadata, and a report with its files if they had to be looked up before the drop.
+    """Drop the table's name. Return its metadata, and a report with its files if these had to be looked up before the drop, otherwise None.
 
     Raises the errors of `purge_table`.
     """
@@ -160,14 +159,14 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
 
 
 def _metadata_files(handle: TableHandle, location: str, metadata: TableMetadata) -> Any:
-    """Return the existing metadata files, oldest first, because the current file leads to all others and must be deleted last."""
+    """Return the metadata files that exist as a table of `FILES`, oldest first: the current file refers to all others, and must be deleted last."""
     named = [*(entry.metadata_file for entry in metadata.metadata_log), *([location] if location else [])]
     sizes = list(side_by_side(lambda path: _size(handle, path), named))
     return listed_files(FileKind.METADATA, [(path, size) for path, size in zip(named, sizes, strict=True) if size != 0])
 
 
 def _size(handle: TableHandle, path: str) -> int | None:
-    """Return the size of a file in bytes; 0 if it does not exist, None if that is unknown."""
+    """Return the size of a file in bytes; 0 if the file does not exist, None if the storage fails."""
     try:
         return handle.io.size(path)
     except NotFoundError:

@@ -27,7 +27,7 @@ _DELETES = (FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES)
 
 
 class _CheckedSnapshot(PendingSnapshot):
-    """A pending snapshot that can check for conflicts with the snapshots after the one that it was planned on."""
+    """Base class of pending snapshots that can check for conflicts with the commits of other writers."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -80,7 +80,10 @@ class _CheckedSnapshot(PendingSnapshot):
 
 
 class OverwriteFiles(_CheckedSnapshot):
-    """A snapshot in which data files replace others. The commit always fails if a file that is removed by name is no longer live, whatever checks are set."""
+    """A pending snapshot in which data files replace other files (operation `overwrite`).
+
+    Whatever checks are set, the commit fails if a file that is removed by name is no longer live.
+    """
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -230,7 +233,7 @@ class OverwriteFiles(_CheckedSnapshot):
         )
 
     def _overwrite_rules(self) -> tuple[ConflictRules, ...]:
-        """Return the rules to check, one for each filter. JAVA: BaseOverwriteFiles.validate."""
+        """Return the conflict rules to check; rules with different filters are separate. JAVA: BaseOverwriteFiles.validate."""
         of_filter = self._conflict_filter or self._row_filter
         rules = self._rules()
         rules_to_check = []
@@ -245,10 +248,10 @@ class OverwriteFiles(_CheckedSnapshot):
 
 
 class RowChanges(_CheckedSnapshot):
-    """A snapshot in which data files and delete files are added and removed together (row delta).
+    """A pending snapshot in which data files and delete files are added and removed together (row delta).
 
-    Whatever checks are set, a data file that is removed, or that added deletes refer to, must be live, and a deletion vector must not replace deletes that
-    other writers added meanwhile.
+    Whatever checks are set, the commit fails if a data file that is removed, or to which added deletes refer, is not live, or if an added deletion vector would
+    replace deletes that other writers added meanwhile.
     """
 
     def __init__(
@@ -333,7 +336,7 @@ class RowChanges(_CheckedSnapshot):
         return self
 
     def validate_deleted_files(self) -> Self:
-        """Extend `validate_data_files_exist` to data files that other writers removed by deleting all their rows. By default these are allowed.
+        """Make `validate_data_files_exist` also refuse data files that other writers removed by deleting all their rows, which is allowed by default.
 
         Returns:
             This update.
@@ -404,7 +407,10 @@ class RowChanges(_CheckedSnapshot):
 
 
 class RewriteDataFiles(_CheckedSnapshot):
-    """A snapshot that replaces files by others with the same rows. It fails if other writers deleted rows of the replaced files since they were read."""
+    """A pending snapshot that replaces files by other files with the same rows.
+
+    The commit fails if other writers have deleted rows of the replaced files since these were read.
+    """
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -450,8 +456,8 @@ class RewriteDataFiles(_CheckedSnapshot):
     def data_sequence_number(self, sequence_number: int) -> Self:
         """Set the data sequence number of the added data files.
 
-        With the sequence number that the rewritten rows had, equality deletes that other writers add meanwhile still apply to the rows, so that they are no
-        conflict.
+        If it is the sequence number that the rewritten rows had, equality deletes that other writers add meanwhile still apply to the rows, so that such
+        deletes are no conflict.
 
         Args:
             sequence_number: the data sequence number.

@@ -1,4 +1,4 @@
-"""`ManifestRewrite`: the operation `table.update_snapshot().rewrite_manifests()`, and its short form `table.rewrite_manifests()`.
+"""`ManifestRewrite`: the operation `table.update_snapshot().rewrite_manifests()`; and the function behind `table.rewrite_manifests()`.
 
 `commit/rewrite_manifests.py` does the rewrite. Spec: Manifests; Snapshots (operation replace).
 """
@@ -27,7 +27,7 @@ from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RewriteManifestsResult(OperationResult):
-    """The result of a rewrite of manifests; with `dry_run`, the result that it would have. `snapshot_id` is None if nothing was committed."""
+    """The result of a rewrite of manifests; of a dry run, the result that the rewrite would have. `snapshot_id` is None if nothing was committed."""
 
     table: str
     snapshot_id: int | None
@@ -49,7 +49,7 @@ class RewriteManifestsResult(OperationResult):
 
 
 class ManifestRewrite(PendingSnapshot):
-    """A snapshot of the operation `replace` that moves entries to new manifests; no data or delete file is added or removed."""
+    """A pending snapshot of the operation `replace` that moves entries to new manifests. It adds and removes no data files and delete files."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -65,7 +65,7 @@ class ManifestRewrite(PendingSnapshot):
         """Write files with equal keys into the same manifests, and files with different keys into different ones.
 
         Args:
-            key: returns the key of a file; the file has no column statistics.
+            key: a function that returns the key of a file. It gets files without column statistics.
 
         Returns:
             This update.
@@ -92,7 +92,7 @@ class ManifestRewrite(PendingSnapshot):
         """Rewrite only the manifests that a predicate accepts. Without this call every manifest may be rewritten.
 
         Args:
-            predicate: returns True for a manifest that may be rewritten.
+            predicate: a function that returns True for a manifest that may be rewritten.
 
         Returns:
             This update.
@@ -113,7 +113,7 @@ class ManifestRewrite(PendingSnapshot):
         return self
 
     def delete_manifest(self, manifest: ManifestFile) -> Self:
-        """Remove a manifest. Its live files must be in manifests that `add_manifest` adds.
+        """Remove a manifest. Its live files must be in manifests that are added by `add_manifest`.
 
         Args:
             manifest: the manifest.
@@ -150,7 +150,7 @@ class ManifestRewrite(PendingSnapshot):
 
 
 def sorting(specs: Sequence[PartitionSpec], partition_fields: Sequence[str] | None) -> Clustering:
-    """Return a clustering that sorts by these partition fields; if None, by all fields of each spec. Raises `InvalidInputError` for no or unknown fields."""
+    """Return a clustering that sorts entries by partition fields; None sorts by all fields. Raises `InvalidInputError` for an empty list or unknown fields."""
     if partition_fields is not None and not partition_fields:
         raise InvalidInputError("sort_by names no partition field", next_step="leave it out to sort by all fields of the spec")
     names = sorted({part.name for spec in specs for part in spec.fields})
@@ -170,7 +170,7 @@ def rewrite_manifests(
     *,
     dry_run: bool = False,
 ) -> RewriteManifestsResult:
-    """Rewrite the manifests of one spec as manifests of the target size. Arguments and errors are those of `TableMutations.rewrite_manifests`."""
+    """Rewrite the manifests of one partition spec to manifests of the target size. Arguments and errors are those of `TableMutations.rewrite_manifests`."""
     start = target.mutation_context()
     spec = start.metadata.spec() if spec_id is None else _spec(start.metadata, spec_id)
     context = commit_context(start.handle, start.metadata, snapshot_properties or {}, branch)
@@ -197,7 +197,7 @@ def _spec(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
 
 
 def result_of(table_name: str, replaced: ReplacedManifests, *, dry_run: bool = False) -> RewriteManifestsResult:
-    """Return the result of an action's last attempt; with `dry_run`, the attempt was not committed."""
+    """Return the result of a rewrite, given the manifests that its last attempt replaced. With `dry_run`, the attempt was not committed."""
     return RewriteManifestsResult(
         table=table_name,
         dry_run=dry_run,

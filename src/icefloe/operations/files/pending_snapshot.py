@@ -21,7 +21,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class GivenFiles:
-    """A wrapper of an action on files that belong to the caller: they are not deleted if the commit fails."""
+    """Wraps an action so that its files are not deleted if the commit fails, because they belong to the caller."""
 
     action: Action
 
@@ -29,12 +29,15 @@ class GivenFiles:
         return self.action.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def new_data_files(self) -> Sequence[str]:
-        """Return no files, because the action does not own any. See `Action.new_data_files`."""
+        """Return no files, because only the files that this method returns are deleted if the commit fails."""
         return ()
 
 
 class PendingSnapshot(PendingChange):
-    """One new snapshot, committed at the end of a `with` block or by `commit()`. The files belong to the caller: they are not deleted if the commit fails."""
+    """A new snapshot, which is committed at the end of a `with` block or by `commit()`. Base class of the operations of `table.update_snapshot()`.
+
+    The added files belong to the caller: they are not deleted if the commit fails.
+    """
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -84,14 +87,14 @@ class PendingSnapshot(PendingChange):
 
     @abstractmethod
     def _action(self) -> Action:
-        """Return the action to commit. Raises the errors of `commit`."""
+        """Return the action that `commit` commits. Raises the errors of `commit`."""
 
     def _context(self) -> CommitContext:
         context = commit_context(self._start.handle, self._start.metadata, self._properties, self._branch)
         return replace(context, stage_only=context.stage_only or self._stage_only)
 
     def _check_added(self, file: DataFile, *contents: FileContent) -> DataFile:
-        """Check a file to add, and return it.
+        """Check a file that is to be added, and return the file.
 
         Raises:
             InvalidInputError: the file has another content or an unknown spec, is listed already, or is not allowed in the table's format version.
@@ -122,7 +125,7 @@ class PendingSnapshot(PendingChange):
         return file
 
     def _check_removed(self, file: DataFile, *contents: FileContent) -> DataFile:
-        """Check a file to remove, and return it. Raises `InvalidInputError` if the file has another content, or is listed already."""
+        """Check a file that is to be removed, and return the file. Raises `InvalidInputError` if it has another content, or is listed already."""
         self._check_content(file, contents)
         self._remove(delete_key(file))
         return file
@@ -151,7 +154,7 @@ class PendingSnapshot(PendingChange):
             )
 
     def _known_snapshot(self, snapshot_id: int) -> int:
-        """Return the snapshot id. Raises `NoSuchSnapshotError` if the table does not have the snapshot."""
+        """Check that the table has a snapshot, and return its id. Raises `NoSuchSnapshotError`."""
         if self._start.metadata.snapshot_by_id(snapshot_id) is None:
             name = self._start.handle.table_name
             raise NoSuchSnapshotError(

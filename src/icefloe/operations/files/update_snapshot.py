@@ -26,7 +26,10 @@ from icefloe.spec.metadata.snapshot_ref import MAIN
 
 
 class UpdateSnapshot:
-    """The operations to choose from. Each method starts one operation, which is committed at the end of its `with` block or by `commit()`."""
+    """Starts operations on existing files; the result of `table.update_snapshot()`.
+
+    Each method starts one operation, which is committed at the end of its `with` block or by `commit()`.
+    """
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN
@@ -53,7 +56,7 @@ class UpdateSnapshot:
         return AppendFiles(self._start, self._commit, self._properties, self._branch, merge=True)
 
     def overwrite(self) -> OverwriteFiles:
-        """Start an overwrite, in which data files replace others. Files to remove are named, or selected by a filter that all their rows match.
+        """Start an overwrite, in which data files replace other files. Files to remove are named, or selected by a filter that all their rows match.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -85,7 +88,7 @@ class UpdateSnapshot:
         return RowChanges(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_files(self) -> RewriteDataFiles:
-        """Start a rewrite of data files, which replaces files by others with the same rows.
+        """Start a rewrite of data files, which replaces files by other files with the same rows.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -93,7 +96,7 @@ class UpdateSnapshot:
         return RewriteDataFiles(self._start, self._commit, self._properties, self._branch)
 
     def rewrite_manifests(self) -> ManifestRewrite:
-        """Start a rewrite of manifests, which replaces manifests by others with the same files.
+        """Start a rewrite of manifests, which replaces manifests by other manifests with the same files.
 
         Returns:
             The snapshot, which is committed at the end of its `with` block.
@@ -102,7 +105,7 @@ class UpdateSnapshot:
 
 
 class AppendFiles(PendingSnapshot):
-    """A snapshot of the operation `append`; other writers' commits never conflict with it."""
+    """A pending snapshot of the operation `append`. Commits of other writers never conflict with it."""
 
     def __init__(
         self,
@@ -153,7 +156,7 @@ class AppendFiles(PendingSnapshot):
 
 
 class DeleteFiles(PendingSnapshot):
-    """A snapshot of the operation `delete` that removes whole data files.
+    """A pending snapshot of the operation `delete` that removes whole data files.
 
     The commit fails if a file that is removed by name is no longer live, because its rows may have been copied to another file.
     """
@@ -237,7 +240,7 @@ class DeleteFiles(PendingSnapshot):
 
 
 class ReplacePartitionFiles(PendingSnapshot):
-    """A snapshot of the operation `overwrite` that replaces the partitions of the added files; with an unpartitioned spec, the whole table."""
+    """A pending snapshot of the operation `overwrite` that replaces the partitions of the added files; with an unpartitioned spec, the whole table."""
 
     def __init__(
         self, start: MutationContext, commit: Commit, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN

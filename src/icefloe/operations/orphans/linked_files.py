@@ -13,14 +13,14 @@ from icefloe.io.storage_errors import storage_error
 
 
 class LinkedFiles:
-    """A search for links in the local folders of referenced files. Each folder is listed once."""
+    """Finds the targets of links in the local folders of referenced files. Each folder is listed once."""
 
     def __init__(self) -> None:
-        """Create a search that has not listed any folder yet."""
+        """Create an object that has not listed any folder yet."""
         self._listed: set[str] = set()
 
     def behind(self, locations: Iterable[str]) -> Iterator[str]:
-        """Yield the target paths of all links in the folders of these files.
+        """Yield the paths of the targets of all links in the folders of these files, except in folders that were listed before.
 
         Raises:
             StorageError: A folder cannot be listed, so that it is unknown which of its files are links.

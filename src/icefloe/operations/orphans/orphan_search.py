@@ -27,7 +27,7 @@ MOST_METADATA_FILES = 200_000
 
 @dataclass(slots=True)
 class ListedTotal:
-    """A counter of the listed files."""
+    """A counter of the files that a search has listed."""
 
     files: int = 0
 
@@ -45,15 +45,15 @@ class OrphanRequest:
         io: The storage.
         folder: The folder to list; it is not listed if there are `files` or a `view`.
         hidden: The names that the listing leaves out.
-        keys: The comparison of locations.
+        keys: Returns the keys by which locations are compared.
         mismatch: The rule for a file whose path is referenced with another scheme or authority.
-        referenced: Returns the referenced files. It is called after the listing, with the locations of the listed metadata files.
-        files: The files to check, in tables of `LISTED`, instead of those in the folder; None lists the folder.
-        view: The files to check, instead of those in the folder, as rows in an engine's own form with the columns `file_path` and `last_modified`; or None.
-        is_inside: Returns a mask of the locations of `files` or `view` to check. It must be picklable.
+        referenced: A function that returns the referenced files. It is called after the listing, with the locations of the listed metadata files.
+        files: A function that returns the files to check, in tables of `LISTED`; None to list the folder.
+        view: The files to check, as rows of an engine (such as a Spark DataFrame) with the columns `file_path` and `last_modified`; None to list the folder.
+        is_inside: A picklable function that returns for locations of `files` or `view` whether to check them.
         older_than_ms: Files of `view` are checked only if they were last modified before this time, in milliseconds since 1970-01-01 UTC.
         lasting_file: A file of the table that no commit deletes soon. Before a process lists a local folder, it checks that it has access to the same file.
-        listed: Receives the number of listed files.
+        listed: The counter to which the search adds the number of listed files.
     """
 
     table_name: str
@@ -72,7 +72,7 @@ class OrphanRequest:
 
 
 def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
-    """Yield tables of `LISTED` with the orphan files. Nothing is yielded before all files are compared, so that an error is raised before any deletion.
+    """Find the orphan files, and yield them in tables of `LISTED`. Nothing is yielded before all files are compared, so that errors precede any deletion.
 
     Raises:
         InvalidInputError: A file is referenced only under another scheme or authority, and `mismatch` is `ERROR`.
@@ -99,7 +99,7 @@ def find_in_process(request: OrphanRequest) -> Generator[Any, None, None]:
 
 
 def _listed_files(request: OrphanRequest) -> Iterator[tuple[Sequence[str], Sequence[int | None], Sequence[int | None]]]:
-    """Yield groups of listed files: paths, sizes in bytes, and times of the last change in milliseconds; sizes and times are None if unknown."""
+    """Yield groups of files to check, as three lists: paths, sizes in bytes, and times of the last change in milliseconds. Unknown sizes and times are None."""
     if request.files is not None:
         for table in request.files():
             inside = table.filter(pa.array(request.is_inside(table["path"].to_pylist()), pa.bool_()))
@@ -111,12 +111,12 @@ def _listed_files(request: OrphanRequest) -> Iterator[tuple[Sequence[str], Seque
 
 
 def metadata_among(paths: Iterable[str]) -> list[str]:
-    """Return those of the paths that have the name of a metadata file."""
+    """Return the paths whose file name is that of a metadata file."""
     return [path for path in paths if METADATA_NAME in path.rpartition("/")[2]]
 
 
 def check_metadata_files(count: int, folder: str) -> None:
-    """Raise `InvalidInputError` if a folder has too many metadata files to keep them in memory."""
+    """Raise `InvalidInputError` if `count`, the number of metadata files in a folder, is too large to keep their locations in memory."""
     if count > MOST_METADATA_FILES:
         raise InvalidInputError(
             f"{folder} has more than {MOST_METADATA_FILES:,} metadata files",
@@ -126,7 +126,7 @@ def check_metadata_files(count: int, folder: str) -> None:
 
 
 def batches_or_refusal(table_name: str, referenced: ReferencedFiles) -> Iterator[Any]:
-    """Yield the locations of referenced files. If a file cannot be read, its error is raised with the consequence that nothing is deleted."""
+    """Yield the batches of `referenced`. If a file cannot be read, the error also states that nothing was deleted."""
     try:
         yield from referenced.batches()
     except (NotFoundError, FormatError, StorageError, UnsupportedError) as error:

@@ -1,4 +1,4 @@
-"""`PathDatabase` compares listed and referenced files, and `FoundOrphans` has the orphans that were found. Each is a temporary SQLite database.
+"""`PathDatabase`, which compares listed and referenced files, and `FoundOrphans`, which stores the orphan files. Each is a temporary SQLite database.
 
 SQLite keeps the database in a file on the local disk, which is deleted with the process, and only a limited part of it in memory. Instead of the key of a path
 it stores the key's hash. If two different keys have the same hash, a file may be kept that could be deleted.
@@ -41,7 +41,7 @@ _UNREFERENCED = "SELECT min(path), size_in_bytes, modified_ms FROM listed WHERE 
 
 
 class _Database:
-    """A temporary database with the tables of this module, used in a `with` block, which closes it."""
+    """A temporary database with the SQL tables of this module. It is used in a `with` block, at whose end it is closed and deleted."""
 
     def __init__(self, keys: PathKeys) -> None:
         self._keys = keys
@@ -59,7 +59,7 @@ class _Database:
             self._connection.executemany(statement, rows)
 
     def _query(self, query: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """Yield the rows of a query in tables of `LISTED`."""
+        """Run a query for paths, sizes and times, and yield the rows in tables of `LISTED`."""
         with _storage_errors():
             cursor = self._connection.execute(query, parameters)
             while rows := cursor.fetchmany(_ROWS):
@@ -79,10 +79,10 @@ def _storage_errors() -> Iterator[None]:
 
 
 class PathDatabase(_Database):
-    """Listed and referenced files, and their comparison."""
+    """Compares listed files with referenced files. First all files of both kinds are added, then `unreferenced_files` is called once."""
 
     def __init__(self, keys: PathKeys) -> None:
-        """Create an empty database. `keys` is the comparison of locations."""
+        """Create an empty database. `keys` returns the keys by which locations are compared."""
         super().__init__(keys)
         self._numbers: dict[Prefix, int] = {}
         self._listed_prefixes: set[Prefix] = set()
@@ -102,7 +102,7 @@ class PathDatabase(_Database):
         )
 
     def _hashes_and_prefixes(self, locations: Iterable[str], prefixes: set[Prefix]) -> tuple[list[int], list[int]]:
-        """Return the hash of each location's key, and the number of each location's prefix. New prefixes are added to `prefixes`."""
+        """Return two lists, with the hash of each location's key and the number of each location's prefix. Add the prefixes to `prefixes`."""
         hashes, numbers, file = [], [], self._keys.file
         last: Prefix | None = None
         number = 0
@@ -126,7 +126,7 @@ class PathDatabase(_Database):
             mismatch: The rule for a file whose path is referenced under another scheme or authority.
 
         Raises:
-            InvalidInputError: There is such a file, and the rule is `ERROR`.
+            InvalidInputError: A file is referenced only under another scheme or authority, and the rule is `ERROR`.
             StorageError: The local disk is full or cannot be read.
         """
         can_differ = any(not referenced.is_of(listed) for referenced in self._referenced_prefixes for listed in self._listed_prefixes)
@@ -156,10 +156,10 @@ class PathDatabase(_Database):
 
 
 class FoundOrphans(_Database):
-    """The orphan files that a search has found, without those that a newer commit needs. Only a few thousand of them are in memory."""
+    """Stores the orphan files that a search has found, until they are deleted. Only a few thousand of them are in memory at once."""
 
     def __init__(self, keys: PathKeys) -> None:
-        """Create an empty collection. `keys` is the comparison of locations."""
+        """Create an empty collection. `keys` returns the keys by which locations are compared."""
         super().__init__(keys)
         self.files = 0
         self.size_in_bytes = 0
@@ -176,17 +176,17 @@ class FoundOrphans(_Database):
         self.size_in_bytes += sum(size or 0 for size in sizes)
 
     def batches(self) -> Iterator[range]:
-        """Yield ranges of the orphans' numbers, each with a few thousand."""
+        """Yield consecutive ranges of the numbers of the orphan files, of a few thousand each, for `rows`."""
         for first in range(1, self.files + 1, ORPHANS_AT_ONCE):
             yield range(first, min(first + ORPHANS_AT_ONCE, self.files + 1))
 
     def rows(self, numbers: range) -> Any:
-        """Return the orphans with these numbers as a table of `LISTED`, without those that `keep` removed. Raises `StorageError`."""
+        """Return the orphan files with these numbers as a table of `LISTED`, without files that `keep` has removed. Raises `StorageError`."""
         query = "SELECT path, size_in_bytes, modified_ms FROM orphans WHERE number >= ? AND number < ? ORDER BY number"
         return pa.concat_tables([LISTED.empty_table(), *self._query(query, (numbers.start, numbers.stop))])
 
     def first(self, most: int) -> Any:
-        """Return the first `most` orphans, sorted by path. Raises `StorageError`."""
+        """Return the first `most` orphan files as a table of `LISTED`, sorted by path. Raises `StorageError`."""
         return self.rows(range(1, most + 1)).sort_by("path")
 
     def keep(self, locations: Iterable[str]) -> None:

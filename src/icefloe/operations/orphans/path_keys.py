@@ -43,7 +43,7 @@ class Prefix:
     authority: str
 
     def is_of(self, listed: "Prefix") -> bool:
-        """Return True if a file that is referenced with this prefix may be a file that is listed with the prefix `listed`."""
+        """Return whether a file that is referenced with this prefix may be one that is listed with the prefix `listed`."""
         return self.scheme in ("", listed.scheme) and self.authority in ("", listed.authority)
 
     def __str__(self) -> str:
@@ -52,11 +52,11 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class PathKeys:
-    """The comparison of locations: it returns equal keys for locations that may be the same file.
+    """Returns the keys by which locations are compared: equal keys for locations that may be the same file.
 
     Attributes:
-        schemes: For schemes that are equal to another scheme, the other scheme; both in lower case.
-        authorities: For authorities that are equal to another authority, the other authority; both in lower case.
+        schemes: By scheme, another scheme that means the same storage; both in lower case.
+        authorities: By authority, another authority that means the same storage; both in lower case.
     """
 
     schemes: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class PathKeys:
 
     @classmethod
     def of(cls, equal_schemes: Mapping[str, str], equal_authorities: Mapping[str, str]) -> "PathKeys":
-        """Create the comparison from the arguments of Java's procedure. The keys of the mappings are names separated by commas.
+        """Create an object from the arguments `equal_schemes` and `equal_authorities` of a clean-up. The keys of the mappings are names separated by commas.
 
         Raises:
             InvalidInputError: A name is empty.
@@ -75,7 +75,7 @@ class PathKeys:
         return cls(schemes, _flat(equal_authorities, "equal_authorities"))
 
     def file(self, location: str) -> tuple[str, Prefix]:
-        """Return the key of a file's location, and its prefix."""
+        """Return the key of a file's location, and its prefix (scheme and authority)."""
         folder, slash, name = location.rpartition("/")
         if not slash or name in ("", ".", ".."):
             return self._folder(location)
@@ -83,7 +83,7 @@ class PathKeys:
         return f"{key}/{_in_any_form(name)}", prefix
 
     def _folder(self, folder: str) -> tuple[str, Prefix]:
-        """Return the key of a folder's location, and its prefix."""
+        """Return the key of a folder's location, and its prefix (scheme and authority)."""
         key_and_prefix = self._folders.get(folder)
         if key_and_prefix is None:
             if len(self._folders) >= _REMEMBERED:
@@ -113,7 +113,7 @@ class PathKeys:
 
 
 def _in_any_form(text: str) -> str:
-    """Return a text that is the same for all forms of a name: percent-encoded or not, with composed or decomposed characters."""
+    """Return a text that is the same for all spellings of a name: percent-encoded or not, with composed or decomposed Unicode characters."""
     if "%" in text:
         text = unquote(text)
     return text if text.isascii() else unicodedata.normalize("NFC", text)

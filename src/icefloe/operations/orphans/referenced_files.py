@@ -32,7 +32,7 @@ METADATA_FOLDER = "metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferencedFiles:
-    """The files that must not be deleted.
+    """The files that a table needs, so that they must not be deleted.
 
     Attributes:
         io: The storage.
@@ -62,7 +62,7 @@ class ReferencedFiles:
 
 
 def live_paths(io: FileIO, manifest: dict[str, Any]) -> Any:
-    """Return the locations of the live files of a manifest, given as a row of `MANIFEST_FIELDS`. Raises the errors of `ReferencedFiles.batches`."""
+    """Read a manifest, given as a row of `MANIFEST_FIELDS`, and return an Arrow array of the locations of its live files. Raises as `batches`."""
     entries = read_row(io.read, manifest)
     return entries.filter(pc.not_equal(entries["status"], int(ManifestEntryStatus.DELETED)))["file_path"]
 
@@ -85,7 +85,7 @@ def _few_ahead(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator
 def referenced_files(
     table_name: str, io: FileIO, loaded: LoadedMetadata, others: Sequence[LoadedMetadata] = (), metadata_files: Iterable[str] = ()
 ) -> ReferencedFiles:
-    """Return the files that a table needs, and those that other tables in the same folder need.
+    """Collect the files that a table needs, and the files that other tables in the same folder need.
 
     Args:
         table_name: The table, for errors.
@@ -131,7 +131,7 @@ def _is_readable(io: FileIO, manifest: dict[str, Any]) -> bool:
 
 
 def paths_in_metadata(loaded: LoadedMetadata) -> list[str]:
-    """Return the files that the metadata refers to, the metadata file itself, the metadata files in its log, and the version hints in their folders."""
+    """Return the locations of the files to which table metadata itself refers, of the metadata file, and of the version hints in the metadata folders."""
     metadata = loaded.metadata
     paths = [loaded.location, *(entry.metadata_file for entry in metadata.metadata_log)]
     paths += [path for snapshot in metadata.snapshots for path in (snapshot.manifest_list, *(snapshot.manifest_paths or ())) if path]
@@ -142,7 +142,7 @@ def paths_in_metadata(loaded: LoadedMetadata) -> list[str]:
 
 
 def _pending_commits(io: FileIO, loaded: LoadedMetadata, metadata_files: Iterable[str]) -> Iterator[LoadedMetadata]:
-    """Yield the metadata of commits that may still happen: metadata files that are based on the current one and that nothing refers to.
+    """Yield the metadata of commits that may still happen: of metadata files that are based on the current metadata file, and that nothing refers to.
 
     A commit replaces exactly the metadata file that it is based on, so a commit that is based on an older file can no longer happen. Only files with a higher
     version in their name, or without a version, are read, because a table may have thousands of older metadata files.
@@ -163,7 +163,7 @@ def _pending_commits(io: FileIO, loaded: LoadedMetadata, metadata_files: Iterabl
 
 
 def _staged_metadata(io: FileIO, location: str) -> TableMetadata | None:
-    """Return the metadata in a file; None if the file is not metadata, or its writer has deleted it."""
+    """Read a metadata file; return None if it is no metadata file, or its writer has deleted it meanwhile."""
     try:
         return read_table_metadata(io.read(location), location)
     except (NoSuchFileError, FormatError):
@@ -171,7 +171,7 @@ def _staged_metadata(io: FileIO, location: str) -> TableMetadata | None:
 
 
 def refusal(table_name: str, error: IcefloeError) -> IcefloeError:
-    """Return the error for a table whose needed files are not all known, made from the error of the file that could not be read."""
+    """Convert the error of a file that could not be read to one that states that nothing was deleted, because not all needed files are known."""
     return type(error)(
         f"no file of {table_name} was deleted: not everything that its snapshots need can be read, so it is not known what is needed. {error.message}",
         table=table_name,

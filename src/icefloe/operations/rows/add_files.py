@@ -1,6 +1,6 @@
-"""`AddFiles`: the action of `table.add_files`: adds data files of other writers to the table, without changing or copying them.
+"""`AddFiles`: the action of `table.add_files`, which adds data files of other writers to the table, without changing or copying them.
 
-`datafile/foreign_files.py` and `datafile/files_to_add.py` read their footers.
+`datafile/foreign_files.py` and `datafile/files_to_add.py` read the footers of the files.
 Spec: Snapshots; Column Projection.
 """
 
@@ -41,9 +41,10 @@ _SIGNS = "*?["
 
 
 class AddFiles:
-    """Adds files to a branch. If files have no field ids and the table has no name mapping, it also adds a name mapping of the present column names.
+    """The action that adds existing data files to a branch.
 
-    A retry repeats the check for files that the table has already. A failed commit deletes none of the files.
+    With `maps_names`, it also adds a name mapping of the present column names if the table has no name mapping, for files without field ids. A retry checks
+    again that the table does not have the files already. If the commit fails, none of the files is deleted.
     """
 
     def __init__(
@@ -65,15 +66,15 @@ class AddFiles:
         self._read_by = (base.current_schema_id, base.properties.get(NAME_MAPPING.name))
 
     def new_data_files(self) -> Sequence[str]:
-        """Return no files, because the added files are kept if the commit fails."""
+        """Return an empty sequence, because the files are not deleted if the commit fails."""
         return ()
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """Return the attempt on a base, see `Action.attempt`.
+        """Prepare the commit of the files on top of `base`, see `Action.attempt`. Return None if there are no files.
 
         Raises:
             InvalidInputError: the table has one of the files already.
-            CommitInvalidatedError: the schema or the name mapping that the files were checked against has changed.
+            CommitInvalidatedError: another writer changed the schema or the name mapping since the files were compared with them.
         """
         if not self._files:
             return None
@@ -101,7 +102,7 @@ class AddFiles:
         )
 
     def _are_read_alike(self, base: TableMetadata) -> bool:
-        """Return whether the base has the schema and name mapping with which the footers were checked; another writer may have added the same mapping."""
+        """Return whether `base` has the schema and name mapping that the footers were compared with, or the name mapping that this action would add."""
         schema_id, mapping = self._read_by
         current_mapping = base.properties.get(NAME_MAPPING.name)
         is_of_names = mapping is None and current_mapping == mapping_to_json(mapping_for(base.schema()))
@@ -135,12 +136,13 @@ def _read_by_problems(read_by: tuple[int, str | None], base: TableMetadata) -> t
 
 
 def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, missing_is_empty: bool = False) -> list[str]:
-    """Return the locations of the files in the form in which manifests will contain them.
+    """Return the locations of the files to add, as manifests will contain them: folders and patterns are replaced by the files in them.
 
-    A single text may be a file, a folder or a pattern. In a list, a text that ends with a slash is a folder, and a text with a `*` is a pattern.
+    If `file_paths` is a single text, it is a file, a folder or a pattern. In a list, a text that ends with a slash is a folder, a text with `*`, `?` or `[` is
+    a pattern, and any other text is a file.
 
     Raises:
-        InvalidInputError: a location occurs twice, or is not a string.
+        InvalidInputError: a file occurs twice, or a location is not a string.
         NoSuchFileError: a folder or pattern has no files, unless `missing_is_empty`.
     """
     locations = [file_paths] if isinstance(file_paths, str) else list(file_paths)
@@ -173,11 +175,10 @@ def locations_to_add(handle: TableHandle, file_paths: str | Sequence[str], *, mi
 def read_footers(
     engine: Engine, handle: TableHandle, base: TableMetadata, locations: Sequence[str], spec: PartitionSpec
 ) -> list[FileToAdd]:
-    """Read the footers of another writer's files, and return the files in the order of the locations.
+    """Read the footers of data files, and return the files with their metrics and partitions, in the order of the locations.
 
-    Raises the errors of `FilesToAdd`, for the first wrong file.
-
-    The columns of the files are checked against those of the table, which are found by its name mapping, or by their present names if it has none.
+    The columns of each file must fit those of the table. In files without field ids, columns are found by the table's name mapping, or by the present names of
+    the table's columns if it has none. Raises the error of `FilesToAdd.file_to_add` for the first unsuitable file.
     """
     request = FooterRequest(
         schema=base.schema(),

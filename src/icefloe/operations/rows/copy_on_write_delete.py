@@ -1,4 +1,4 @@
-"""`CopyOnWriteDelete`: deletes rows by copying their files without them, and without the rows that were deleted before.
+"""`CopyOnWriteDelete`: deletes rows by copying the files that contain them. The copies have neither these rows nor rows that were deleted before.
 
 `datafile/copy_data_file.py` and `datafile/copy_file_group.py` copy files; `copy_on_write_groups.py` selects files that are merged into one;
 `merge_on_read_delete.py` is the merge-on-read counterpart. Spec: Row-level Deletes; Row Lineage.
@@ -24,7 +24,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class CopyOnWriteDelete:
-    """The copies that one operation makes, over all attempts of its commit. A retry uses copies again if their source is unchanged."""
+    """Makes the copies of files for one deletion of rows, in all attempts of its commit. A retry uses an earlier copy if its source did not change."""
 
     def __init__(self, removal: Removal) -> None:
         self._removal = removal
@@ -33,11 +33,11 @@ class CopyOnWriteDelete:
         self.engine_name: str | None = None
 
     def new_files(self) -> list[str]:
-        """Return the locations of the copies."""
+        """Return the locations of all copies that were made and not deleted."""
         return [file.file_path for copy in self._copies.values() for file in copy.added]
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
-        """Make the missing copies, and return the change of the table's files. Raises the errors of `rewrite_task`."""
+        """Copy the files of the tasks that have no copy yet, and return the files that the deletion adds and removes. Raises the errors of `rewrite_task`."""
         self._keep({task_key(task) for task in tasks} if self._copied_under == base.current_schema_id else set())
         self._copied_under = base.current_schema_id
         missing = [task for task in tasks if task_key(task) not in self._copies]
@@ -60,9 +60,9 @@ class CopyOnWriteDelete:
         self._keep(set())
 
     def _keep(self, keys: set[TaskKey]) -> None:
-        """Keep the copies of these files, and delete the others.
+        """Keep the copies of the files with these keys, and delete the other copies.
 
-        After a change of the schema no copy is kept, because the filter may refer to other columns.
+        After a change of the schema the caller passes no keys, because the filter may refer to other columns.
         """
         stale = [self._copies.pop(key) for key in list(self._copies) if key not in keys]
         delete_quietly(self._removal.handle, [file.file_path for copy in stale for file in copy.added])
@@ -76,21 +76,21 @@ def copies_without(
     new_files: Sequence[DataFile],
     target: WriteTarget,
 ) -> tuple[RowChange, list[DataFile]]:
-    """Write the remaining rows of files together with new rows of the same partitions, so that the number of files does not grow.
+    """Copy files without some rows, and write new rows of the same partitions into the copies, so that the number of files does not grow.
 
     Args:
         handle: the table.
-        engine: the engine that writes.
-        base: the metadata that the operation is planned on.
-        rows_to_delete: the tasks of files, each with the positions, ascending, of the rows to delete.
-        new_files: files with new rows, which are not committed yet. A new file whose rows are written into another file is deleted.
-        target: the write that the new files belong to.
+        engine: the engine that copies the files.
+        base: the table metadata that the operation was planned on.
+        rows_to_delete: a pair for each file: its task, and the ascending positions of the rows to delete.
+        new_files: files with new rows, which are not committed yet. A new file whose rows are written into a copy is deleted.
+        target: the target of the write that created the new files.
 
     Returns:
-        The change of the table's files, and the new files that were kept.
+        The files to add and remove, and the new files that were not deleted, which must be added too.
 
     Raises:
-        NoSuchFileError, DataFileFormatError, StorageError: as `rewrite_group`; all new files remain then.
+        NoSuchFileError, DataFileFormatError, StorageError: see `rewrite_group`. After an error no new file has been deleted.
     """
     if not rows_to_delete:
         return RowChange(), list(new_files)

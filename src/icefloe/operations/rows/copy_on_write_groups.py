@@ -1,4 +1,4 @@
-"""`groups_of`: selects files of a copy-on-write operation that are written together, so that the number of files does not grow with every statement.
+"""`groups_of`: selects the files of a copy-on-write operation that are merged, so that the number of files does not grow with every statement.
 
 `datafile/copy_file_group.py` writes a group. Spec: Row-level Deletes (copy-on-write); Sorting.
 """
@@ -19,11 +19,11 @@ from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.metadata.table_properties import ADVISORY_PARTITION_SIZE_BYTES, TARGET_FILE_SIZE_BYTES
 
 Positions = NDArray[np.int64]
-# The total bytes of the files of a group, unless a property advises another size. One task writes a group. The rows of a group are about the 64 MB that Spark's
-# adaptive execution gives a task; larger groups would leave other tasks idle.
+# The most bytes of the files of a group in total, unless a property advises another size. One task writes a group. In memory the rows of a group have about
+# 64 MB, the amount that Spark's adaptive execution gives a task; with larger groups some tasks would have nothing to do.
 GROUP_BYTES = 32 * 1024 * 1024
-# New files of at least this size are not written again: the first size is for partitions in which files are rewritten anyway, the second for partitions with
-# new files only.
+# New files of at least this size are not merged with others: the first size is for partitions in which existing files are rewritten too, the second for
+# partitions that have only new files.
 LARGE_NEW_FILE_BYTES, LARGE_AMONG_NEW_BYTES = 8 * 1024 * 1024, 1024 * 1024
 
 
@@ -38,16 +38,16 @@ class _Group:
 def groups_of(
     rows_to_delete: Sequence[tuple[FileScanTask, Positions]], new_files: Sequence[DataFile], target: WriteTarget, *, keeps_row_ids: bool
 ) -> list[RewriteGroup]:
-    """Return the groups to write. The files of a group have the same partition and spec, and at most the advisory size in total.
+    """Divide files into groups; the files of a group are merged. They have the same partition and spec, and at most the advisory size in total.
 
-    New files are added to the smallest group of their partition. Files without remaining rows, and new files that stay as they are, are in no group. If the
-    table has a sort order, each group is small enough to be sorted in memory; a file that is too large for that is a group of its own.
+    A new file is added to the smallest group of its partition. Files without remaining rows, and new files that are not merged, are in no group. If the table
+    has a sort order, each group is small enough to be sorted in memory; a file that is too large for that is a group of its own.
 
     Args:
-        rows_to_delete: the tasks of files, each with the positions, ascending, of the rows to delete.
-        new_files: files with new rows of the same operation.
-        target: the write, whose properties determine the sizes.
-        keeps_row_ids: whether rows have row ids.
+        rows_to_delete: a pair for each file: its task, and the ascending positions of the rows to delete.
+        new_files: files with the new rows of the operation, which are not committed yet.
+        target: the target of the write, whose table properties determine the sizes.
+        keeps_row_ids: whether rows have row ids, as in format version 3.
     """
     limit = min(ADVISORY_PARTITION_SIZE_BYTES.read(target.properties) or GROUP_BYTES, TARGET_FILE_SIZE_BYTES.read(target.properties))
     is_sorted = not target.sort_order.is_unsorted

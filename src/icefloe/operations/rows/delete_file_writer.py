@@ -1,4 +1,4 @@
-"""`DeleteFileWriter`: writes the positions of deleted rows: to position delete files in format version 2, to deletion vectors from version 3 on.
+"""`DeleteFileWriter`: writes the positions of deleted rows to position delete files (format version 2) or deletion vectors (version 3 and later).
 
 `merge_on_read_delete.py` and `upsert.py` find the rows to delete; `datafile/deletes/delete_file_output.py` writes one file.
 Spec: Row-level Deletes; Position Delete Files; Deletion Vectors.
@@ -22,35 +22,33 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import DELETE_GRANULARITY, DELETE_MODE, NAME_MAPPING
 
 Positions = NDArray[np.int64]
-# The task of a file, and the positions, ascending, of the rows to delete.
+# The task of a file, and the ascending positions of the rows to delete.
 RowsOfFile = tuple[FileScanTask, Positions]
 
 
 class DeleteFileWriter:
-    """The delete files of one operation, over all attempts of its commit.
+    """Writes the delete files of one operation, in all attempts of its commit.
 
     A retry writes them again only if a data file, its deletes, the schema or the format version has changed.
     """
 
     def __init__(self, handle: TableHandle, mode_property: str = DELETE_MODE.name) -> None:
-        """Start without delete files. `mode_property` is the `write.*.mode` property that chose merge-on-read, for error messages."""
+        """Create a writer. `mode_property` is the `write.*.mode` property that chose merge-on-read, for error messages."""
         self._handle = handle
         self._mode_property = mode_property
         self._written = WrittenDeletes(added=())
         self._written_for: Any = None
 
     def new_files(self) -> list[str]:
-        """Return the locations of the delete files; several deletion vectors can be in one file."""
+        """Return the distinct locations of the delete files that were written; several deletion vectors can be in one file."""
         return list(dict.fromkeys(file.file_path for file in self._written.added))
 
     def change(self, rows_to_delete: Sequence[RowsOfFile], base: TableMetadata) -> RowChange:
-        """Write the missing delete files, and return the change of the table's files.
-
-        A file without remaining rows is removed from the table. The rows to delete must be live.
+        """Write delete files for rows that must be live, and return the files to add and remove. A data file without remaining rows is removed.
 
         Raises:
-            UnsupportedFeatureError: rows of a file are to be deleted by position, and the table's format version is 1.
-            NoSuchFileError, PuffinFormatError: the deletes of a file cannot be read.
+            UnsupportedFeatureError: a delete file is needed, and the table's format version is 1, which has no delete files.
+            NoSuchFileError, PuffinFormatError: the existing deletes of a file cannot be read.
         """
         partly_deleted: list[RowsOfFile] = []
         emptied: list[RowsOfFile] = []

@@ -1,4 +1,4 @@
-"""`DeleteKeys`: deletes rows by the values of their key columns, with equality delete files, without reading rows of the table.
+"""`DeleteKeys`: deletes rows by the values of their key columns. It writes equality delete files, and reads no rows of the table.
 
 `datafile/deletes/delete_file_output.py` writes one file. Spec: Equality Delete Files; Scan Planning (which deletes apply).
 """
@@ -34,7 +34,7 @@ from icefloe.spec.schema.schema_cast import cast_to_schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of rows to delete: `rows` is an Arrow table of `schema`, which has only the key columns; `field_ids` are their ids."""
+    """The keys of rows to delete: `rows` is an Arrow table with one key in each row, `schema` has only the key columns, and `field_ids` are their ids."""
 
     rows: Any
     schema: Schema
@@ -42,12 +42,14 @@ class Keys:
 
 
 def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None, table_name: str) -> Keys:
-    """Return the key columns of the rows, in the table's types.
+    """Return the values of the key columns in `rows`, converted to the table's types.
+
+    `key_columns` are names of columns; None for the table's identifier fields.
 
     Raises:
-        InvalidInputError: there are no key columns, or a column cannot be a key column.
-        InvalidSchemaError: the table has no such key column.
-        SchemaMismatchError: the rows lack a key column, or its values do not fit.
+        InvalidInputError: no key columns are named and the table has no identifier fields, or a column cannot be a key column.
+        InvalidSchemaError: the table does not have a key column.
+        SchemaMismatchError: the rows lack a key column, or its values do not fit the table's type.
     """
     ids = sorted(schema.identifier_field_ids) if key_columns is None else [schema.find_field(name).field_id for name in key_columns]
     if not ids:
@@ -73,11 +75,11 @@ def keys_of(rows: Any, schema: Schema, key_columns: Sequence[str] | None, table_
 
 
 class DeleteKeys:
-    """The action that adds equality delete files.
+    """The action that adds equality delete files with keys.
 
-    If the key columns determine the partition, there is a delete file for each partition that may contain the keys. Deletes of a partition apply only to data
-    files of the same spec, so this is done for every spec that data files have. Otherwise one delete file with an unpartitioned spec applies to the whole
-    table; if the table has no such spec, the commit adds one, and the default spec stays.
+    If the key columns determine the partition of a row, there is a delete file for each partition that may contain a key. Deletes of a partition apply only to
+    data files of the same spec, so there are such files for every spec that the table's data files have. Otherwise, or if data files have an unpartitioned
+    spec, one delete file with an unpartitioned spec applies to the whole table. If the table has no such spec, the commit adds one, which is not the default.
     """
 
     def __init__(self, handle: TableHandle, keys: Keys, context: CommitContext) -> None:
@@ -90,16 +92,16 @@ class DeleteKeys:
 
     @property
     def added(self) -> Sequence[DataFile]:
-        """The delete files of the last attempt."""
+        """The equality delete files of the last attempt."""
         return tuple(self._files)
 
     def new_data_files(self) -> Sequence[str]:
         return [file.file_path for file in self._files]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """Return the attempt that adds equality delete files with the keys to `base`; None if there are no keys, or the table has no rows.
+        """Write delete files with the keys, and prepare their commit on top of `base`, see `Action.attempt`.
 
-        The files are written first, unless an earlier attempt wrote them for the same specs. See `Action.attempt`.
+        Return None if there are no keys, or the table has no data files. A retry uses the delete files of an earlier attempt if the specs are the same.
 
         Raises:
             UnsupportedFeatureError: the table's format version is 1.
@@ -128,7 +130,7 @@ class DeleteKeys:
         )
 
     def _specs(self, base: TableMetadata, used: Sequence[PartitionSpec]) -> tuple[tuple[PartitionSpec, ...], tuple[Update, ...]]:
-        """Return the specs of the delete files, and the updates that add an unpartitioned spec if it is missing."""
+        """Return the specs of the delete files; and the metadata updates that add a missing unpartitioned spec, or an empty tuple if none has to be added."""
         unpartitioned = next((spec for spec in used if spec.is_unpartitioned()), None)
         if unpartitioned is not None:
             return (unpartitioned,), ()
@@ -177,7 +179,7 @@ class DeleteKeys:
 
 
 def _specs_in_use(base: TableMetadata, snapshot: Snapshot | None, read: Read) -> list[PartitionSpec]:
-    """Return the specs of the snapshot's data files, sorted by id; an empty list if there are no data files."""
+    """Return the partition specs of the snapshot's data files, sorted by id; an empty list if there are no data files."""
     manifests = read_manifests(snapshot, read) if snapshot is not None else ()
     spec_ids = {
         manifest.partition_spec_id for manifest in manifests if manifest.content is ManifestContent.DATA and manifest.has_live_files

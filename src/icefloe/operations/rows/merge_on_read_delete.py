@@ -14,9 +14,9 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 
 
 class MergeOnReadDelete:
-    """The positions and delete files of one operation, over all attempts of its commit.
+    """Finds the rows to delete and writes their delete files, for one operation in all attempts of its commit.
 
-    A retry searches the files again whose deletes have changed, and writes their deletes again, merged with those that other writers added.
+    A retry searches only files that are new or whose deletes have changed. Delete files that are written again include deletes that other writers added.
     """
 
     def __init__(self, removal: Removal) -> None:
@@ -27,14 +27,16 @@ class MergeOnReadDelete:
         self.engine_name: str | None = None
 
     def new_files(self) -> list[str]:
-        """Return the locations of the delete files; several deletion vectors can be in one file."""
+        """Return the distinct locations of the delete files that were written; several deletion vectors can be in one file."""
         return self._delete_files.new_files()
 
     def change(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> RowChange:
-        """Find the rows, write the missing delete files, and return the change of the table's files. A file without remaining rows is removed.
+        """Find the rows to delete in the files of the tasks, write delete files, and return the files to add and remove.
+
+        A data file without remaining rows is removed.
 
         Raises:
-            UnsupportedFeatureError: rows of a file are to be deleted by position, and the table's format version is 1.
+            UnsupportedFeatureError: a delete file is needed, and the table's format version is 1, which has no delete files.
             NoSuchFileError, DataFileFormatError, PuffinFormatError: a file, or its deletes, cannot be read.
         """
         return self._delete_files.change(list(zip(tasks, self._positions(tasks, base), strict=True)), base)

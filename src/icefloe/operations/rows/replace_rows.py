@@ -1,7 +1,7 @@
 """`ReplaceRows`: the action of `table.delete` and `table.overwrite`, which deletes the rows that match a filter and can add files.
 
-Files whose rows all match are removed by metadata alone. From other files rows are deleted by `copy_on_write_delete.py` or `merge_on_read_delete.py`, as
-`write.delete.mode` chooses.
+A file whose rows all match is removed from the metadata. Rows of other files are deleted by `copy_on_write_delete.py` or `merge_on_read_delete.py`, depending
+on the table property `write.delete.mode`.
 Spec: Row-level Deletes; Commit Conflict Resolution and Retry.
 """
 
@@ -28,7 +28,13 @@ from icefloe.spec.metadata.table_properties import DELETE_ISOLATION_LEVEL, DELET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """The planned change of files, None if nothing changes; and the schema, format version and mode that it was planned for."""
+    """A plan of an attempt.
+
+    Attributes:
+        delta: The change of files; None if nothing changes.
+        made_for: The schema id, format version and `write.delete.mode` that the plan was made for.
+        isolation_level: The table property with the isolation level of the operation.
+    """
 
     delta: RowDelta | None
     made_for: tuple[int, int, str]
@@ -38,7 +44,7 @@ class _Plan:
         return self.delta.attempt(base, number=number, now_ms=now_ms, read=read) if self.delta is not None else None
 
     def may_stay(self, base: TableMetadata) -> bool:
-        """Return whether the plan can be committed on a newer base, under snapshot isolation."""
+        """Return whether this plan may be committed on a newer base: under snapshot isolation, if the state that it was made for is the same."""
         return self.isolation_level.read(base.properties) == "snapshot" and self.made_for == _made_for(base)
 
 
@@ -47,11 +53,12 @@ def _made_for(base: TableMetadata) -> tuple[int, int, str]:
 
 
 class ReplaceRows:
-    """The action that deletes rows and adds `files`, in one snapshot.
+    """The action that deletes the rows that match a filter and adds `files`, in one snapshot.
 
-    A retry selects the files again on the newer table, so that the result is as if this write had begun after the other writer's commit; copies and delete
-    files of unchanged files are used again. Under snapshot isolation (`write.delete.isolation-level`, for an overwrite `write.update.isolation-level`), a retry
-    keeps the plan as long as its files are live and have no newer deletes, so that rows which other writers added meanwhile are not deleted.
+    Under serializable isolation, a retry searches the newer table again for files with matching rows, so that the result is as if this write had begun after
+    the other writer's commit. It uses the copies and delete files of unchanged files again. Under snapshot isolation, a retry commits the first plan again if
+    its files are live and have no newer deletes, so that matching rows which other writers added meanwhile are not deleted. The isolation level is the table
+    property `write.delete.isolation-level`, or for an overwrite `write.update.isolation-level`.
     """
 
     def __init__(
@@ -63,7 +70,11 @@ class ReplaceRows:
         adds_rows: bool,
         isolation: ConflictRules | None = None,
     ) -> None:
-        """Create the action. `isolation` has conflict rules for commits of other writers, in addition to those that the plan itself needs."""
+        """Create the action.
+
+        `files` are written data files to add. `adds_rows` is true for an overwrite, which is committed even if it deletes no row. `isolation` are conflict
+        rules in addition to those that the plan always needs.
+        """
         self._removal = removal
         self._files = tuple(files)
         self._context = context
@@ -76,7 +87,7 @@ class ReplaceRows:
         self._counted: dict[TaskKey, int] = {}
         self._counted_by: str | None = None
         self._planned: _Plan | None = None
-        self.change = RowChange()  # the plan of the last attempt
+        self.change = RowChange()  # the files that the last attempt adds and removes, without `files`
 
     @property
     def engine_name(self) -> str | None:
@@ -132,9 +143,9 @@ class ReplaceRows:
         return _Plan(delta=delta, made_for=_made_for(base), isolation_level=self._isolation_level)
 
     def _live_rows(self, tasks: Sequence[FileScanTask], base: TableMetadata) -> int:
-        """Return how many live rows these files have.
+        """Return how many live rows these files have in total.
 
-        Files with deletes other than vectors are read, because only reading shows which rows were deleted before.
+        Files with position or equality delete files are read, because these do not record how many rows they delete.
         """
         live_records = {task_key(task): records_left(task) for task in tasks}
         missing = [task for task in tasks if live_records[task_key(task)] is None and task_key(task) not in self._counted]

@@ -1,4 +1,4 @@
-"""`RowChange`: the effect of a deletion of rows on a table's files; and `Removal`: the rows to delete.
+"""`RowChange`: the files that a deletion of rows adds to a table and removes from it; and `Removal`: the search for the rows to delete.
 
 `copy_on_write_delete.py` and `merge_on_read_delete.py` are the two ways to delete rows. Spec: Row-level Deletes.
 """
@@ -27,7 +27,7 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 
-# Identifies the state of a data file: its path, its first row id and its deletes. A copy or delete file made for it is valid as long as this key is the same.
+# Identifies the state of a data file: its path, its first row id and its deletes. A copy or delete file for the data file is valid as long as this is the same.
 TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
 
 
@@ -35,8 +35,8 @@ TaskKey = tuple[str, int | None, frozenset[DeleteKey]]
 class RowChange:
     """The files that a deletion of rows adds and removes.
 
-    `rewritten_files` is how many of the removed files were copied, `copied_rows` the number of rows in the copies, and `deleted_rows` the number of live rows
-    that were deleted.
+    `removed` are data files, `removed_deletes` delete files. `rewritten_files` is how many removed data files were copied, `copied_rows` the number of rows in
+    the copies, and `deleted_rows` the number of live rows that were deleted.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -55,23 +55,23 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """The rows to delete: those of a table for which `row_filter` is true."""
+    """A deletion of the rows of a table for which `row_filter` is true: its methods find these rows in files, or copy files without them."""
 
     handle: TableHandle
     row_filter: BooleanExpression
     case_sensitive: bool
 
     def copies(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[RewrittenFile]:
-        """Copy files without the rows to delete. Each copy has the partition of its source.
+        """Copy the files of the tasks without the rows to delete, and return a result for each task, in order. Each copy has the partition of its source.
 
-        Raises the errors of `rewrite_task`; no copy remains after an error.
+        Raises the errors of `rewrite_task`. After an error all copies are deleted.
         """
         target = write_target(self.handle, base)
         function = partial(rewrite_task, rows_of_files(base, target), self._bound_filter(base))
         return list(engine.map(function, tasks, f"rewrite {self.handle.table_name}", target=target))
 
     def positions(self, engine: Engine, tasks: Sequence[FileScanTask], base: TableMetadata) -> list[NDArray[np.int64]]:
-        """Return for each task, in order, the positions, ascending, of the live rows to delete in its file. Raises the errors of `read_task`."""
+        """Return an array for each task, in order: the ascending positions of the live rows to delete in its file. Raises the errors of `read_task`."""
         name_mapping = NAME_MAPPING.read(base.properties)
         search = MatchingPositions(
             io=self.handle.io,
@@ -91,27 +91,27 @@ class Removal:
 
 
 def rows_of_files(base: TableMetadata, target: WriteTarget) -> LiveRows:
-    """Return a reader of the live rows of existing files, for rows that are written again to `target`."""
+    """Return a reader of the live rows of the table's files, for rows that are copied to new files of the write `target`."""
     return live_rows(target, base.schema(), specs_of(base), tuple(base.schemas))
 
 
 def specs_of(base: TableMetadata) -> dict[int, PartitionSpec]:
-    """Return every partition spec by its id."""
+    """Return all partition specs of a table by their ids."""
     return {spec.spec_id: spec for spec in base.partition_specs}
 
 
 def task_key(task: FileScanTask) -> TaskKey:
-    """Return the key of a task's file and deletes, see `TaskKey`."""
+    """Return the `TaskKey` of a task: the state of its data file and deletes."""
     return (task.file.file_path, task.file.first_row_id, frozenset(map(delete_key, task.delete_files)))
 
 
 def deletes_about_alone(task: FileScanTask) -> tuple[DataFile, ...]:
-    """Return the task's delete files that apply only to its data file, and are removed from the table together with it. Spec: Deletion Vectors."""
+    """Return the delete files of a task that apply only to its data file: they are removed together with the data file. Spec: Deletion Vectors."""
     return tuple(file for file in task.delete_files if is_scoped_to(file, task.file.file_path))
 
 
 def records_left(task: FileScanTask) -> int | None:
-    """Return the number of live rows of the task's file; None with deletes other than vectors, which do not record how many rows they delete."""
+    """Return the number of live rows of a task's file. Return None if it has delete files, because only deletion vectors record how many rows they delete."""
     if any(file.file_format is not FileFormat.PUFFIN for file in task.delete_files):
         return None
     return task.file.record_count - sum(file.record_count for file in task.delete_files)

@@ -1,6 +1,6 @@
-"""`RowLevel`: the action of an UPDATE, MERGE or DELETE for which an engine has computed the positions of rows to delete and written files with new rows.
+"""`RowLevel`: the action that commits an UPDATE, MERGE or DELETE, after an engine has found the rows to delete and written files with the new rows.
 
-Rows are deleted with delete files (`delete_file_writer.py`) or by copying their files (`copy_on_write_delete.py`), as `write.*.mode` chooses.
+Rows are deleted with delete files (`delete_file_writer.py`) or by copying their files (`copy_on_write_delete.py`), depending on the properties `write.*.mode`.
 Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
@@ -46,7 +46,7 @@ Positions = NDArray[np.int64]
 
 
 class Command(Enum):
-    """The kind of a statement that changes rows: UPDATE, MERGE or DELETE."""
+    """The kind of a statement that changes rows. Its methods read the table properties for this kind, such as `write.merge.mode`."""
 
     DELETE = "delete"
     UPDATE = "update"
@@ -57,16 +57,16 @@ class Command(Enum):
         return _MODES[self].read(base.properties) == "merge-on-read"
 
     def is_serializable(self, base: TableMetadata) -> bool:
-        """Return whether the table's isolation level for this statement is serializable: rows that other writers add meanwhile are conflicts."""
+        """Return whether the table's isolation level for this statement is serializable, so that rows which other writers add meanwhile can be conflicts."""
         return _LEVELS[self].read(base.properties) == "serializable"
 
     def distribution_mode(self, base: TableMetadata) -> str | None:
-        """Return the table's distribution mode for the rows of this statement; None if it is not set."""
+        """Return the distribution mode that the table's properties choose for the rows of this statement; None if the property is not set."""
         return _DISTRIBUTIONS[self].read(base.properties)
 
     @property
     def mode_property(self) -> str:
-        """Name of the `write.*.mode` property of this statement."""
+        """The name of the `write.*.mode` property of this statement."""
         return _MODES[self].name
 
 
@@ -83,9 +83,16 @@ _LEVELS = {Command.DELETE: DELETE_ISOLATION_LEVEL, Command.UPDATE: UPDATE_ISOLAT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """The result of an engine: files with new rows; and the positions, ascending, of the rows to delete, by the path of their data file.
+    """The changes of a statement that an engine has computed and that are not committed yet.
 
-    `unmatched_updated` and `unmatched_deleted` are the numbers of rows that a MERGE updated or deleted although no source row matched; None if unknown.
+    Attributes:
+        files: Written data files with new rows: inserted rows and the new versions of updated rows.
+        positions: For the path of each data file with rows to delete, their ascending positions. An updated row is deleted there too.
+        deleted: The number of deleted rows.
+        updated: The number of updated rows.
+        inserted: The number of inserted rows.
+        unmatched_updated: The number of updated rows without a matching source row, in a MERGE; None if unknown.
+        unmatched_deleted: The number of deleted rows without a matching source row, in a MERGE; None if unknown.
     """
 
     files: tuple[DataFile, ...] = ()
@@ -97,7 +104,7 @@ class ChangedRows:
     unmatched_deleted: int | None = None
 
     def merge_summary(self, copied: int) -> dict[str, str]:
-        """Return the summary entries of a MERGE that copied `copied` rows unchanged: counts of rows under the keys that Java writes."""
+        """Return the counts of rows for the snapshot summary of a MERGE, with Java's keys. `copied` is the number of rows copied without a change."""
         counts = {"copied": copied, "deleted": self.deleted, "updated": self.updated, "inserted": self.inserted}
         if self.unmatched_updated is not None and self.unmatched_deleted is not None:
             counts |= {
@@ -110,11 +117,11 @@ class ChangedRows:
 
 
 class RowLevel:
-    """The action of one statement, over all attempts of its commit.
+    """The action that commits one UPDATE, MERGE or DELETE.
 
-    Its rows were computed once, from the snapshot that was read. A retry commits the same rows, unless commits of other writers violate the table's isolation
-    level. With every level, the files whose rows are deleted must still be live, and no other writer may have deleted rows of them. With `serializable`, other
-    writers also must not have added rows that the statement may affect.
+    Its rows were computed once, from the snapshot that the statement read. A retry commits the same rows, unless commits of other writers violate the table's
+    isolation level: the files whose rows are deleted must still be live, and other writers must not have deleted rows of them. With the level `serializable`,
+    other writers also must not have added rows that the statement may affect. For a DELETE, see `_rules`.
     """
 
     def __init__(
@@ -131,7 +138,7 @@ class RowLevel:
         """Create the action.
 
         `base` is the metadata that the statement read. `row_filter` is true for every row that the statement may affect; it is used for planning and conflict
-        checks. `target` is the write that the files with new rows belong to.
+        checks. `target` is the target of the write that created the files with new rows.
         """
         self._handle = handle
         self._engine = engine
@@ -152,15 +159,15 @@ class RowLevel:
 
     @property
     def added(self) -> Sequence[DataFile]:
-        """The added data files."""
+        """The data files that the last attempt adds."""
         return (*self._new_files, *self.change.added)
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """Return the attempt on a base, see `Action.attempt`.
+        """Prepare the commit of the statement on top of `base`, see `Action.attempt`. Return None if no row changes. The first attempt writes the deletes.
 
         Raises:
             CommitInvalidatedError: other writers changed rows that the statement read, so that it has to run again.
-            UnsupportedFeatureError: as `DeleteFileWriter.change`.
+            UnsupportedFeatureError: see `DeleteFileWriter.change`.
         """
         if not self._rows.positions and not self._rows.files:
             return None
@@ -169,7 +176,7 @@ class RowLevel:
         return self._delta.attempt(base, number=number, now_ms=now_ms, read=read)
 
     def _plan(self, read: Read) -> RowDelta:
-        """Write the deletes, and return the change of files. `new_data_files` returns each written file before the next step begins."""
+        """Write the deletes, and return the change of files. After each step, `new_data_files` returns the files written so far, for a cleanup."""
         base = self._base
         parent = parent_snapshot(base, self._context.branch)
         plan = plan_scan(base, parent, self._filter, read, every_delete=True, schema=base.schema())
@@ -207,7 +214,7 @@ class RowLevel:
         )
 
     def _rules(self, touched: Sequence[FileScanTask], since: int | None) -> ConflictRules:
-        """Return the conflict rules. A DELETE allows that other writers delete other rows of the same files, because both deletions apply."""
+        """Return the conflict rules. A DELETE is not in conflict with deletions of other writers in the same files, because both deletions apply."""
         is_delete = self._command is Command.DELETE
         serializable = self._command.is_serializable(self._base)
         updated = () if is_delete else touched
@@ -224,12 +231,12 @@ class RowLevel:
 
 
 def insert_rules(base: TableMetadata, row_filter: BooleanExpression, branch: str) -> ConflictRules:
-    """Return the conflict rules of a MERGE that only inserts source rows without a match; they are those of `RowLevel` for a MERGE that deletes no row.
+    """Return the conflict rules of a MERGE that only inserts source rows: the same rules as those of `RowLevel` for a MERGE that deletes no row.
 
     Args:
-        base: the metadata that was read.
+        base: the table metadata that the statement read.
         row_filter: a filter that is true for every row of the table that may match a source row.
-        branch: the branch that is written to: either the branch that was read, or a new branch from its head.
+        branch: the branch to write to: the branch that the statement read, or a new branch from the head of that branch.
     """
     parent, serializable = parent_snapshot(base, branch), Command.MERGE.is_serializable(base)
     return ConflictRules(
@@ -241,8 +248,8 @@ def check_row_level(handle: TableHandle, base: TableMetadata, command: Command) 
     """Refuse a statement that can never be committed, before any row is computed.
 
     Raises:
-        UnsupportedFeatureError: the mode is merge-on-read and the table has format version 1; or the table has columns with the names of the metadata columns
-            that identify rows.
+        UnsupportedFeatureError: the mode of the statement is merge-on-read, and the table has format version 1, which has no delete files; or the table has
+            columns with the names of the metadata columns that identify rows.
     """
     if base.format_version == 1 and command.is_merge_on_read(base):
         raise UnsupportedFeatureError(

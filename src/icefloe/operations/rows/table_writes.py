@@ -1,7 +1,7 @@
-"""Preparation of append, delete, overwrite, upsert and deletes by key: functions that turn rows or a filter into data files and one action.
+"""Preparation of append, delete, overwrite, upsert, added files and deletes by key: each function writes data files, and returns the action to commit.
 
 Engines read and write the rows. The actions determine what is committed (`commit/append.py`, `replace_rows.py`, `delete_keys.py`). A table commits an action at
-once, a transaction collects it. Spec: Snapshots; Optimistic Concurrency.
+once, and a transaction commits it later. Spec: Snapshots; Optimistic Concurrency.
 """
 
 from collections import defaultdict
@@ -36,9 +36,10 @@ from icefloe.spec.partitioning.partition_spec import check_known_transforms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """A write whose files are written and that is not committed yet.
+    """A write that is not committed yet.
 
-    `action` is the action to commit. `result` makes the result of the write from the last attempt and the number of attempts.
+    `action` is the action to commit. `result` returns the `WriteResult`; its arguments are the last attempt (None if nothing was committed) and the number of
+    attempts.
     """
 
     action: Action
@@ -53,10 +54,10 @@ def append(
     branch: str | None,
     rules_of: Callable[[str], ConflictRules] | None = None,
 ) -> PreparedWrite:
-    """Write the rows for one `append` snapshot.
+    """Write rows to data files, and return the write that appends them in one snapshot.
 
-    `rules_of` is given if the rows depend on the table's content, as those of a MERGE. It returns the conflict rules for the branch that is written to; without
-    rows nothing is committed then.
+    `rules_of` is for rows that depend on the table's content, such as those of a MERGE: it returns the conflict rules for the branch that is written to. With
+    `rules_of`, nothing is committed if there are no rows; without it, an empty snapshot is committed.
 
     Raises `UnsupportedFeatureError` if the table's spec has an unknown transform.
     """
@@ -83,9 +84,9 @@ def replace_rows(
     case_sensitive: bool,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Write the rows for one snapshot that also deletes the rows for which `row_filter` is true.
+    """Write rows to data files, and return the write that adds them and deletes the rows for which `row_filter` is true, in one snapshot.
 
-    `rows` is None for a plain delete. `rules` are conflict rules about the rows that are deleted.
+    `rows` is None if rows are only deleted. `rules` are further conflict rules, which are applied to rows for which `row_filter` is true.
     """
     writer = engine_for_rows(rows) if rows is not None else None
     context = commit_context(handle, base, snapshot_properties, branch, writer)
@@ -112,7 +113,7 @@ def overwrite_partitions(
     branch: str | None,
     rules: ConflictRules | None = None,
 ) -> PreparedWrite:
-    """Write the rows for one snapshot in which they replace all rows of their partitions.
+    """Write rows to data files, and return the write that replaces all rows of their partitions with them, in one snapshot.
 
     Raises:
         InvalidInputError: the table's spec is unpartitioned.
@@ -133,7 +134,7 @@ def overwrite_partitions(
 
 
 class ReplacedPartitions:
-    """The action of a dynamic partition overwrite. It commits nothing if there are no rows."""
+    """The action of a dynamic partition overwrite: it replaces all files in the partitions of the new files. Without new files it commits nothing."""
 
     def __init__(self, files: Sequence[DataFile], context: CommitContext, rules: ConflictRules | None) -> None:
         numbers = ManifestNumbers(context)
@@ -175,7 +176,10 @@ def upsert(
     inserts: bool,
     case_sensitive: bool,
 ) -> PreparedWrite:
-    """Prepare one snapshot in which the rows replace table rows with the same key, or are added. Raises the errors of `upsert_keys` and `Engine.upsert`."""
+    """Check rows, and return the write that upserts them in one snapshot. Raises the errors of `upsert_keys` and `Engine.upsert`.
+
+    With `updates`, a row replaces the table row with the same key. With `inserts`, a row whose key the table does not have is added.
+    """
     if not updates and not inserts:
         raise InvalidInputError(
             "an upsert that neither updates nor inserts does nothing",
@@ -210,7 +214,10 @@ def add_files(
     *,
     check_duplicates: bool,
 ) -> PreparedWrite:
-    """Prepare one `append` snapshot of existing files. Raises the errors of `locations_to_add`, `FilesToAdd.file_to_add` and `AddFiles`."""
+    """Read the footers of existing files, and return the write that adds them to the table in one `append` snapshot.
+
+    Raises the errors of `locations_to_add` and `FilesToAdd.file_to_add`.
+    """
     locations = locations_to_add(handle, file_paths)
     spec = spec_of_folders(locations, base.partition_specs, base.spec(), base.schema())
     check_known_transforms(spec)
@@ -231,7 +238,10 @@ def delete_keys(
     snapshot_properties: Mapping[str, str],
     branch: str | None,
 ) -> PreparedWrite:
-    """Prepare one snapshot of equality deletes by key columns, the table's identifier fields by default. Raises the errors of `keys_of`."""
+    """Return the write that deletes the table's rows with the keys in `rows`, by equality delete files. Raises the errors of `keys_of`.
+
+    `key_columns` are the names of the key columns; None for the table's identifier fields.
+    """
     context = commit_context(handle, base, snapshot_properties, branch, IN_PROCESS)
     keys = keys_of(rows, base.schema(), key_columns, handle.table_name)
     action = DeleteKeys(handle, keys, context)

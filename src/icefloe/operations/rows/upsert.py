@@ -1,7 +1,7 @@
-"""`Upsert`: the action of `table.upsert`: source rows replace the table rows with the same key and other values, or are added, in one snapshot.
+"""`Upsert`: the action of `table.upsert`. A source row replaces the table row with the same key if their values differ, or is added if there is no such row.
 
 An engine joins and writes the rows (`arrow_upsert.py` in this process). Replaced rows are deleted by copying their files or with delete files
-(`delete_file_writer.py`), as `write.merge.mode` chooses. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
+(`delete_file_writer.py`), depending on the table property `write.merge.mode`. Spec: Row-level Deletes; Row Lineage; Commit Conflict Resolution and Retry.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import required_fields_absent_from_files
 from icefloe.spec.types import GeographyType, GeometryType, PrimitiveType, StructType, UnknownType
 
-# If the files that may contain a key have at most this many bytes, a few rows are joined in this process even if they come from Spark, because starting a job
-# would take longer.
+# If the files that may contain a key have at most this many bytes in total, a few rows of Spark are joined in this process, because starting a Spark job would
+# take longer.
 MOST_BYTES_HERE = 1 << 28
 
 _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged=0)
@@ -43,7 +43,7 @@ _NOTHING = UpsertedRows(positions=(), added=(), updated=0, inserted=0, unchanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpsertRules:
-    """The key columns of an upsert, and whether it updates rows with a match and inserts rows without a match."""
+    """The rules of an upsert: the field ids of its key columns; whether it replaces matching rows (`updates`); whether it adds other rows (`inserts`)."""
 
     key_ids: tuple[int, ...]
     updates: bool
@@ -54,21 +54,22 @@ class UpsertRules:
 class _Join:
     """The result of a join, and the state of the table for which it is valid."""
 
-    form: tuple[Any, ...]  # see `_form`
+    form: tuple[Any, ...]  # the values of the metadata that `_form` returns
     planned: frozenset[TaskKey]  # the keys of all files that may contain a key of the source
-    touched: frozenset[TaskKey]  # the keys of the files of which rows are replaced
+    touched: frozenset[TaskKey]  # the keys of the files in which rows are replaced
     change: RowChange
 
 
 class Upsert:
-    """The action of one upsert, over all attempts of its commit.
+    """The action that joins and commits one upsert.
 
-    A retry plans again. It joins again if a file that may contain one of the keys was added or removed or lost rows; under `snapshot` isolation only if a file
-    of which rows are replaced was removed or lost rows.
+    A retry plans again. It also joins again if another writer added or removed a file that may contain one of the keys, or deleted rows of it. Under `snapshot`
+    isolation it joins again only if another writer removed, or deleted rows of, a file in which rows are replaced. After a change of the schema, partition
+    spec, sort order, format version or `write.merge.mode` it always joins again.
     """
 
     def __init__(self, handle: TableHandle, engine: Engine, rows: Any, schema: Schema, rules: UpsertRules, context: CommitContext) -> None:
-        """Check the rows. Raises the errors of `Engine.upsert`."""
+        """Check that the rows fit `schema` and have distinct keys. Raises the errors of `Engine.upsert`."""
         self._handle = handle
         self._engine = engine
         self._rows = rows
@@ -79,7 +80,7 @@ class Upsert:
         self._source_schema = schema
         self._delete_files = DeleteFileWriter(handle, MERGE_MODE.name)
         self._joined: _Join | None = None
-        self.upserted = _NOTHING  # the source of the last attempt
+        self.upserted = _NOTHING  # the result of the join of the last attempt
         self._joined_by = engine
 
     @property
@@ -89,19 +90,19 @@ class Upsert:
 
     @property
     def change(self) -> RowChange:
-        """The change of the table's files by the last attempt."""
+        """The files that the deletion of replaced rows adds and removes, in the last attempt."""
         return self._joined.change if self._joined else RowChange()
 
     def new_data_files(self) -> Sequence[str]:
         return [*(file.file_path for file in (*self.upserted.added, *self.change.added)), *self._delete_files.new_files()]
 
     def attempt(self, base: TableMetadata, *, number: int, now_ms: int, read: Read) -> Attempt | None:
-        """Return the attempt on a base, see `Action.attempt`.
+        """Join the rows with those of `base` unless an earlier join is valid, and prepare the commit, see `Action.attempt`. Return None if no row changes.
 
         Raises:
             InvalidInputError: a key matches several rows of the table that it would update.
             CommitInvalidatedError: another writer changed the table's schema so that the rows no longer fit, or dropped a key column.
-            UnsupportedFeatureError: as `DeleteFileWriter.change`; or the partition spec has an unknown transform.
+            UnsupportedFeatureError: see `DeleteFileWriter.change`; or the partition spec has an unknown transform.
         """
         check_known_transforms(base.spec())
         parent, source = parent_snapshot(base, self._context.branch), self._source_for(base)
@@ -144,7 +145,7 @@ class Upsert:
         return self._joined.planned == now
 
     def _join(self, base: TableMetadata, source: UpsertSource, plan: ScanPlan, tasks: Sequence[FileScanTask]) -> None:
-        """Join the rows, write the new rows, and delete the replaced rows. `new_data_files` returns each written file before the next step begins."""
+        """Join the rows, write the new rows, and delete the replaced rows. After each step, `new_data_files` returns the files written so far."""
         target = write_target(self._handle, base)
         engine = self._engine
         if source.here is not None and sum(task.file.file_size_in_bytes for task in tasks) <= MOST_BYTES_HERE:
@@ -183,7 +184,7 @@ class Upsert:
 
 
 def upsert_keys(handle: TableHandle, schema: Schema, join_cols: Sequence[str] | None, *, case_sensitive: bool) -> tuple[int, ...]:
-    """Return the field ids of the key columns: those named in `join_cols`, or if it is None the table's identifier fields.
+    """Return the field ids of the key columns: the columns named in `join_cols`, or the table's identifier fields if `join_cols` is None.
 
     Raises:
         InvalidInputError: there are no key columns; or a column is not primitive, is inside a list or map, or has a type whose values cannot be compared.
@@ -253,9 +254,9 @@ def _no_longer_fits(handle: TableHandle, error: SchemaMismatchError, was: Schema
 
 
 def key_filter(source: UpsertSource, schema: Schema) -> BooleanExpression:
-    """Return a filter for planning that is true for every row with a key of the source.
+    """Return a filter for planning that is true for every table row with a key of the source, and for as few other rows as possible.
 
-    If the keys are few, the filter lists them; else it has their range.
+    If the values of a key column are few, the filter lists them; else it has their range.
     """
     if source.keys is None:
         return AlwaysFalse()
@@ -276,7 +277,7 @@ def _terms(values: KeyValues, schema: Schema) -> Sequence[BooleanExpression]:
 
 
 def _form(base: TableMetadata) -> tuple[Any, ...]:
-    """Return the parts of the metadata that determine how rows are joined and written; a join is valid as long as they are unchanged."""
+    """Return the values of the metadata that determine how rows are joined and written. A join is valid as long as they are unchanged."""
     return (base.format_version, base.schema(), base.default_spec_id, base.default_sort_order_id, _is_merge_on_read(base))
 
 

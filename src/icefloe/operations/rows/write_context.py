@@ -1,4 +1,4 @@
-"""The context of a write: the folder and format of the new files, the branch to write to or the staging, and the values that all attempts of the commit share.
+"""The context of a write: the folder and format of its new files, its branch or its staging, and the values that all attempts of its commit share.
 
 Spec: Writing Data Files; Snapshots.
 """
@@ -28,11 +28,11 @@ from icefloe.version import __version__
 
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
-    """Return the target of a write: where and in which format an engine writes the table's rows.
+    """Return the target of a write: the folder and format of data files that an engine writes for the table.
 
     Raises:
         UnsupportedFeatureError: the table is encrypted.
-        LocationNotAllowedError: see `check_paths_for_writes`.
+        LocationNotAllowedError: a folder of new files is not allowed, see `check_paths_for_writes`.
         InvalidSchemaError: the table's columns are nested so deeply that written rows could not be read.
     """
     check_write_nesting(metadata.schema(), handle.table_name)
@@ -64,8 +64,14 @@ def commit_context(
 ) -> CommitContext:
     """Return the context of a new snapshot: its id, its branch or staging, its summary entries, and the folder of its metadata files.
 
-    If `branch` is None, the parent of the snapshot is the head of main, and no branch is moved to the snapshot. `engine` is the engine that writes the rows,
-    which the summary names; if None, the running engine is named. Raises the errors of `check_branch`, `staging_of_write`, `check_wap_id_is_new`.
+    Raises the errors of `check_branch`, `staging_of_write` and `check_wap_id_is_new`.
+
+    Args:
+        handle: The table's catalog entry and storage.
+        metadata: The table's metadata.
+        snapshot_properties: The summary entries of the caller.
+        branch: The branch to write to. If it is None, the parent of the snapshot is the head of `main`, and no branch is moved to the snapshot.
+        engine: The engine that writes the rows, which the summary names; None for the engine that is running in this process.
     """
     if branch is None:
         return replace(snapshot_context(handle, metadata, snapshot_properties, MAIN, engine=engine), stage_only=True)
@@ -88,7 +94,7 @@ def snapshot_context(
     makes_branch: bool = False,
     engine: Engine | None = None,
 ) -> CommitContext:
-    """Return the context of a new snapshot on exactly this branch, never staged. With `makes_branch` a missing branch is created.
+    """Return the context of a new snapshot on `branch`, without any redirection. If `makes_branch` is true, the commit creates a missing branch.
 
     Raises the errors of `check_branch`.
     """
@@ -114,8 +120,8 @@ def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> N
     """Refuse a write to a branch that does not exist.
 
     Raises:
-        NoSuchSnapshotError: the branch does not exist; `main` is created by the first snapshot.
-        InvalidInputError: the name is a tag's.
+        NoSuchSnapshotError: the branch does not exist. `main` may be missing, because the first snapshot creates it.
+        InvalidInputError: the name is that of a tag.
     """
     ref = metadata.refs.get(branch)
     if ref is None and branch != MAIN:
@@ -134,6 +140,6 @@ def check_branch(handle: TableHandle, metadata: TableMetadata, branch: str) -> N
 
 
 def _schemas_of_dropped_sources(metadata: TableMetadata) -> tuple[Schema, ...]:
-    """Return for each spec with a dropped source column one schema that still has the column."""
+    """Return older schemas, so that each partition spec with a dropped source column has a schema that contains the column."""
     schemas = [spec_schema(metadata, spec.spec_id) for spec in metadata.partition_specs]
     return tuple({schema.schema_id: schema for schema in schemas if schema.schema_id != metadata.current_schema_id}.values())
