@@ -1,7 +1,7 @@
 """Procedures: operations on tables that are called by name, with the names, arguments and result columns of Java's Iceberg.
 
-In SQL: `CALL lake.system.expire_snapshots('db.t')`. In Python: `call(catalog, "expire_snapshots", table="db.t")`. A procedure is a function; the decorator in
-`procedure.py` describes its parameters and result columns to SQL.
+In SQL: `CALL lake.system.expire_snapshots('db.t')`. In Python: `call(catalog, "expire_snapshots", table="db.t")`. A procedure is written as a function; the
+decorator in `procedure.py` turns it into a `Procedure`, with its parameters and result columns for SQL.
 """
 
 from typing import TYPE_CHECKING

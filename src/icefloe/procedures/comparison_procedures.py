@@ -1,4 +1,4 @@
-"""The procedures that compare two versions of a table, or two tables, and that explain a stored commit."""
+"""`diff` compares two versions of a table, or two tables; `explain_commit` explains a stored commit."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def diff(
     other_table: Text | None = None,
     statistics: Flag = True,
 ) -> Rows:
-    """Compare two snapshots, branches or tags of a table, or two tables, by their metadata; a row for each difference."""
+    """Compare the metadata of two snapshots, branches or tags of a table, or of two tables. The result has a row for each difference."""
     other = None if other_table is None else catalog.load_table(other_table)
     before, after, is_one_table = compared_versions(catalog.load_table(table), other, from_version, to_version)
     comparison = compare(before, after, is_one_table=is_one_table, statistics=statistics)
@@ -47,7 +47,7 @@ def diff(
     optional=("attempt", "snapshot_id", "timestamp", "operation", "added_rows", "deleted_rows", "engine", "message"),
 )
 def explain_commit(table: Table, snapshot: Text | None = None) -> Rows:
-    """Explain a stored commit: its lost attempts, the snapshots that other writers committed first, and the snapshots against which it was checked."""
+    """Explain a stored commit: its lost attempts, the snapshots that other writers committed before it, and those that were checked for conflicts."""
     explanation = explained(table, snapshot)
     rows: list[tuple[Any, ...]] = [
         (

@@ -22,7 +22,7 @@ _PATH = re.compile(r"`?(parquet|orc|avro)`?\s*\.\s*`(.+)`", re.IGNORECASE)
     optional=["current_snapshot_id", "total_records_count", "total_data_files_count"],
 )
 def register_table(catalog: Catalog, table: Text, metadata_file: Text) -> Rows:
-    """Register a table in the catalog by its metadata file."""
+    """Add an existing table to the catalog; metadata_file is its current metadata file."""
     snapshot = catalog.register_table(table, metadata_file).current_snapshot()
     if snapshot is None:
         return [(None, None, None)]
@@ -37,7 +37,7 @@ def add_files(
     check_duplicate_files: Flag = True,
     parallelism: Int | None = None,
 ) -> Rows:
-    """Add the files of a path, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog, to a table."""
+    """Add existing data files to a table. The source is a path, `parquet.`s3://bucket/folder``, or in SQL the name of a table in Spark's session catalog."""
     check_parallelism(parallelism)
     if isinstance(source_table, str):
         locations = locations_to_add(table.handle, path_of_source(source_table))
@@ -55,17 +55,17 @@ def add_files(
 
 
 def check_parallelism(parallelism: int | None) -> None:
-    """Check that the number of threads is at least one.
+    """Check that the argument `parallelism`, a number of threads, is at least 1 or None.
 
     Raises:
-        InvalidInputError: It is not.
+        InvalidInputError: The number is less than 1.
     """
     if parallelism is not None and parallelism < 1:
         raise InvalidInputError(f"parallelism is {parallelism}; it counts threads, so it is 1 or more")
 
 
 def path_of_source(text: str) -> str:
-    """Return the path in a source such as `parquet.`s3://bucket/folder``. Any other text is a path already."""
+    """Return the path in a source such as `parquet.`s3://bucket/folder``. Any other text is returned as it is: it is a path already."""
     path = _PATH.fullmatch(text.strip())
     return path[2] if path else text
 

@@ -21,19 +21,19 @@ LOG = logging.getLogger(__name__)
 def maintain_catalog(
     catalog: Catalog, namespace: str = "", arguments: MaintenanceArguments | None = None, progress: MaintenanceProgress | None = None
 ) -> tuple[MaintenanceReport, ...]:
-    """Maintain every table of a catalog, or of a namespace and the namespaces below it.
+    """Run the work of `table.maintenance.maintain` on every table of a catalog, or of a namespace and the namespaces below it.
 
-    `max_bytes` is a budget for all tables together: the work on every table is planned first, and the most valuable work is done. A table that cannot be
-    maintained does not stop the others.
+    If `arguments.max_bytes` is set, it limits the bytes that are rewritten in all tables together: the work on every table is planned first, and the budget is
+    spent on the most valuable work. A table that cannot be maintained does not stop the others; its report contains the error.
 
     Args:
         catalog: The catalog.
         namespace: The dotted name of the namespace; empty for the whole catalog.
         arguments: The limits and choices of the run; None for the defaults.
-        progress: Counts the pieces of work; it is updated during the run.
+        progress: Counts the work that is planned and done; it is updated during the run. None if it is not needed.
 
     Returns:
-        A report for each table, sorted by the name of the table.
+        A report for each table, sorted by the names of the tables.
 
     Raises:
         InvalidInputError: A limit is negative.
@@ -60,7 +60,7 @@ def maintain_catalog(
 
 
 def _budgets(catalog: Catalog, names: Sequence[str], arguments: MaintenanceArguments) -> dict[str, int]:
-    """Return the share of each table in the budget, in bytes, by the name of the table."""
+    """Divide the budget `max_bytes` among the tables. Return the bytes that may be rewritten in each table, by its name; tables without a share are missing."""
     work: list[tuple[str, PlannedWork]] = []
     for name in names:
         try:

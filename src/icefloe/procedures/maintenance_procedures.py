@@ -1,4 +1,4 @@
-"""Procedures that keep tables quick to read: expiry, rewrites of files and manifests, orphan files, statistics, and `maintain`, which runs those that pay.
+"""Procedures that keep tables quick to read: expiry, rewrites of files and manifests, orphan files, statistics; and `maintain`, which runs what is worth it.
 
 Spec: Snapshot Retention Policy; Snapshots (operation replace); Manifests; Table Statistics; Partition Statistics; File System Operations (deletes).
 """
@@ -178,7 +178,7 @@ def rewrite_data_files(
 def convert_equality_deletes(
     table: Table, options: Options = None, where: Where = None, branch: RewrittenBranch = MAIN, dry_run: DryRun = False
 ) -> ConvertEqualityDeletesResult:
-    """Turn equality deletes into deletion vectors or position deletes. No data file is written: version 3 has vectors, version 2 positions."""
+    """Turn equality deletes into deletion vectors or position deletes. Version 3 has deletion vectors, version 2 position deletes. No data file changes."""
     return table.maintenance.convert_equality_deletes(where, options=options or {}, branch=branch, dry_run=dry_run)
 
 
@@ -334,7 +334,7 @@ def compute_table_stats(
 
 @procedure(("partition_statistics_file", StringType()))
 def compute_partition_stats(table: Table, snapshot_id: Long | None = None) -> Rows:
-    """Count rows, files and deletes of each partition, on top of the last statistics of partitions, and commit them as the snapshot's file."""
+    """Count rows, files and deletes of each partition, starting from the last partition statistics, and commit them as the snapshot's statistics file."""
     table.compute_partition_statistics(snapshot_id)
     file = find_partition_statistics(table.metadata, table.full_name, snapshot_id)
     return [] if file is None else [(file.statistics_path,)]
@@ -397,7 +397,7 @@ def maintain(
     *,
     progress: MaintenanceProgress | None = None,
 ) -> Sequence[MaintenanceReport]:
-    """Run the maintenance that pays on a table, a namespace or all tables; with plan => true only return the decision."""
+    """Run the maintenance work that is worth its cost on a table, a namespace or all tables. With plan => true, only return what would be done."""
     if table is not None and namespace is not None:
         raise InvalidInputError("a table and a namespace are given", next_step="name one of them, or none for the whole catalog")
     arguments = MaintenanceArguments(

@@ -67,7 +67,7 @@ def rewrite_table_path(
     ] = False,
     dry_run: Annotated[Flag, ProcedureOption("--dry-run", "Show what would be copied, and write nothing.")] = False,
 ) -> RewriteTablePathResult:
-    """Stage the files of a table with the paths of another place, list the files to copy, and on request copy and verify them."""
+    """Prepare a copy of a table at another place: write metadata files with the new paths, and list the files to copy; on request, copy and verify them."""
     return table.maintenance.rewrite_table_path(
         source_prefix,
         target_prefix,
@@ -96,7 +96,7 @@ def snapshot(
     ignore_missing_files: Flag = False,
     dry_run: DryRun = False,
 ) -> SnapshotTableResult:
-    """Create a table over the files of a folder, of `parquet.`s3://bucket/folder``, or in SQL of a table in Spark's session catalog; no file is copied."""
+    """Create a table from the files of a folder, `parquet.`s3://bucket/folder``, or in SQL a table in Spark's session catalog, without copying the files."""
     check_parallelism(parallelism)
     return snapshot_table(
         catalog,
@@ -125,7 +125,7 @@ def migrate(
     new_table: Annotated[Text | None, ProcedureOption("TABLE", "The name of the new table, such as db.t.")] = None,
     dry_run: DryRun = False,
 ) -> MigrateTableResult:
-    """Turn a folder, `parquet.`s3://bucket/folder``, or in SQL a table in Spark's session catalog into an Iceberg table in its place; no file is copied."""
+    """Turn a folder, `parquet.`s3://bucket/folder``, or in SQL a table in Spark's session catalog into an Iceberg table in its place. No file is copied."""
     check_parallelism(parallelism)
     if isinstance(table, str) and new_table is None and _is_table(catalog, table):
         raise InvalidInputError(f"{table} is an Iceberg table already", next_step="name a folder, or a table of Spark's session catalog")

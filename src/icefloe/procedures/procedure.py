@@ -1,7 +1,7 @@
-"""`Procedure`: an operation of a catalog or a table, declared once for SQL `CALL`, for `icefloe call` and for the maintenance commands.
+"""`Procedure`: an operation on a catalog or a table, declared once for SQL `CALL`, for `icefloe call` and for the maintenance commands of `icefloe`.
 
-The operation is a function. The annotation of each parameter is a type of this module, which combines a Python type and an SQL type, and a `ProcedureOption` if
-the command of the operation has the parameter too. The first line of the function's docstring is the description for users.
+The operation is a function. The annotation of each parameter is a type of this module, such as `Text`, which combines a Python type and an SQL type; it has a
+`ProcedureOption` if the command of the operation has the parameter too. The first line of the function's docstring is the description for users.
 """
 
 import inspect
@@ -19,10 +19,10 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class WiderRows(list[tuple[Any, ...]]):
-    """Rows that have further columns after those of the procedure's `output`, for results that are rarely needed.
+    """Result rows with further columns, which follow the columns of the procedure's `output`. They are for results that are rarely needed.
 
     Attributes:
-        more: The names and types of the further columns.
+        more: The name and type of each further column.
     """
 
     def __init__(self, rows: Rows, *more: tuple[str, IcebergType]) -> None:
@@ -36,7 +36,7 @@ Text = Annotated[str, StringType()]
 Source = Annotated[str | Sequence[str], StringType()]
 # The parameters whose value is the name of a table in the catalog.
 _TABLES = ("table", "new_table")
-# Rows: Arrow data in Python, the name of a Spark view in SQL.
+# A table of rows: Arrow data in Python, the name of a Spark view in SQL.
 View = Annotated[Any, StringType()]
 Long = Annotated[int, LongType()]
 Int = Annotated[int, IntegerType()]
@@ -52,17 +52,17 @@ Texts = Annotated[Mapping[str, str], MapType(key_id=2, key_type=StringType(), va
 
 @dataclass(frozen=True, slots=True)
 class ProcedureOption:
-    """How the command of a procedure takes an argument.
+    """The option or positional argument with which the command of a procedure takes a parameter.
 
-    An option for a flag that is true by default makes it false, unless the option names both values, such as `--files/--no-files`.
+    If a flag is true by default, its option makes it false, unless the name of the option has both values, such as `--files/--no-files`.
 
     Attributes:
-        name: The name of the option, such as `--where`; the name of a positional argument has no dashes in front.
+        name: The name of the option, such as `--where`. A name without dashes is that of a positional argument.
         help: The help text of the option.
         metavar: The placeholder of the value in the help text; None for the default of typer.
-        minimum: The least number; None for no limit.
-        parse: Converts the text of the value, for types that are written in several forms. It may raise `InvalidInputError`.
-        in_sql: Whether the procedure has the argument in SQL too; False if only the command has it.
+        minimum: The smallest number that is allowed; None for no limit.
+        parse: Converts the text that the user wrote to the value, for example an age or a time. It may raise `InvalidInputError`.
+        in_sql: Whether the procedure has the parameter in SQL too; False if only the command has it.
     """
 
     name: str
@@ -82,15 +82,15 @@ class Parameter:
     value_type: Any = str
     required: bool
     default: Any = None
-    is_table: bool = False  # its value is the name of a table, which may begin with the catalog's name
-    is_source: bool = False  # its value is a source of files
-    is_view: bool = False  # rows
+    is_table: bool = False  # whether its value is the name of a table, which may begin with the catalog's name
+    is_source: bool = False  # whether its value is a source of files, see `Source`
+    is_view: bool = False  # whether its value is a table of rows, see `View`
     option: ProcedureOption | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """A procedure: a function of a catalog or a table with further arguments, and the rows of its result.
+    """A procedure: a function whose first argument is a catalog or a table, with the description of its parameters and result rows.
 
     Attributes:
         name: The name of the procedure in SQL.
@@ -98,10 +98,10 @@ class Procedure:
         command_help: The help text of its command.
         parameters: The parameters in SQL, in order. If the function takes a table, the first parameter is the name of the table.
         options: The parameters that its command takes.
-        output: The columns of the rows.
+        output: The columns of the result rows.
         function: The function to call, with the table or the catalog as its first argument, and the parameters by name.
         is_of_table: Whether the first argument of the function is the table; otherwise it is the catalog.
-        rows: Converts the result of the function to rows.
+        rows: Converts the result of the function to result rows.
     """
 
     name: str
@@ -115,18 +115,18 @@ class Procedure:
     rows: Callable[[Any], Rows]
 
     def __call__(self, catalog: Catalog, **arguments: Any) -> Rows:
-        """Run the procedure. A null argument counts as left out.
+        """Run the procedure. An argument that is None counts as left out.
 
         Args:
-            catalog: The catalog of the table.
+            catalog: The catalog, or the catalog of the table.
             **arguments: The arguments by the names of the parameters.
 
         Returns:
-            Rows with the columns of `output`.
+            The result rows: tuples with a value for each column of `output`; for `WiderRows`, also for the further columns.
 
         Raises:
             InvalidInputError: A required argument is missing, or an argument has an unknown name.
-            IcefloeError: The function failed.
+            IcefloeError: The procedure failed.
         """
         names = [parameter.name for parameter in self.parameters]
         unknown = sorted(set(arguments) - set(names))
@@ -145,13 +145,13 @@ def procedure(
     rows: Callable[[Any], Rows] | None = None,
     command_help: str | None = None,
 ) -> Callable[[Callable[..., Any]], Procedure]:
-    """Return a decorator that makes a procedure of a function. The first parameter of the function is the catalog, or a table of it.
+    """Return a decorator that turns a function into a `Procedure`. The first parameter of the function is a catalog, or a table with the annotation `Table`.
 
     Args:
-        *output: The names and types of the columns of its rows.
+        *output: The name and type of each column of the result rows.
         optional: The names of the columns that may be null.
-        rows: Converts the result of the function to rows; None if the function returns rows.
-        command_help: The help text of its command; by default the docstring.
+        rows: Converts the result of the function to result rows; None if the function returns such rows itself.
+        command_help: The help text of the command of the procedure; by default the docstring of the function.
     """
 
     def make(function: Callable[..., Any]) -> Procedure:
@@ -179,16 +179,16 @@ def procedure(
 
 
 def row_of(*attributes: str) -> Callable[[Any], Rows]:
-    """Return a function that converts a result to one row, which has the values of some attributes of the result."""
+    """Return a function that converts a result to rows: to a single row with the values of these attributes of the result."""
     return lambda result: [tuple(getattr(result, attribute) for attribute in attributes)]
 
 
 def _parameter(parameter: inspect.Parameter, hint: Any) -> Parameter:
-    """Return the description of a parameter.
+    """Convert a parameter of a function to a `Parameter`.
 
     Args:
         parameter: The parameter of the function.
-        hint: Its annotation: a type of this module, or the union of such a type and None; optionally with a `ProcedureOption`.
+        hint: The annotation of the parameter: a type of this module, or the union of such a type and None; optionally with a `ProcedureOption`.
     """
     extras = [extra for member in (hint, *get_args(hint), *get_args(get_args(hint)[0])) for extra in getattr(member, "__metadata__", ())]
     value, *_ = (member for member in (*get_args(get_args(hint)[0]), *get_args(hint), hint) if hasattr(member, "__metadata__"))

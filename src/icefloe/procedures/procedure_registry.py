@@ -30,7 +30,7 @@ _BY_NAME = {member.name: member for module in _MODULES for member in vars(module
 
 
 def procedures_by_name() -> Mapping[str, Procedure]:
-    """Return every procedure by its name, which is in lower case."""
+    """Return all procedures by their names, which are in lower case."""
     return _BY_NAME
 
 
@@ -40,7 +40,7 @@ def procedure_names() -> list[str]:
 
 
 def procedure_named(name: str) -> Procedure:
-    """Return a procedure.
+    """Return the procedure of a name.
 
     Args:
         name: The name of the procedure, in any letter case.
@@ -66,7 +66,7 @@ def call(catalog: Catalog, name: str, **arguments: Any) -> list[dict[str, Any]]:
         **arguments: The arguments by the names of the procedure's parameters; None counts as left out.
 
     Returns:
-        The result rows, each as a dictionary by the names of its columns.
+        The result rows, each as a dictionary with the values by the names of the columns.
 
     Raises:
         InvalidInputError: There is no procedure of that name, a required argument is missing, or an argument has an unknown name.

@@ -45,9 +45,9 @@ def repair(
         ProcedureOption("--metadata-file", "With --undo: the metadata file of a table that a repair dropped.", metavar="LOCATION"),
     ] = None,
 ) -> Rows:
-    """Plan the repair of a table, and commit it with apply => true; a row for each repair, and for each rule whose findings no repair corrects.
+    """Plan the repair of a table, and commit it with apply => true. The result has a row for each repair, and for each rule whose findings no repair corrects.
 
-    With undo_last => true the last repair is undone; metadata_file is the metadata file of a table that a repair dropped from the catalog.
+    With undo_last => true, undo the last repair instead. If the repair dropped the table from the catalog, metadata_file is the metadata file of the table.
     """
     if metadata_file is not None and not undo_last:
         raise InvalidInputError("metadata_file is only for undo_last", next_step="add undo_last => true")

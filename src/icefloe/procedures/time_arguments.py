@@ -1,4 +1,4 @@
-"""Parsing of the times in arguments of procedures and commands: texts, ages, and milliseconds."""
+"""Parsing of times in the arguments of procedures and commands: texts in ISO 8601, ages such as `7d`, and milliseconds."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ def utc_time_of(text: str) -> datetime:
     """Parse a time in ISO 8601. A time without an offset is in UTC, like all printed times.
 
     Raises:
-        ValueError: The text is not such a time.
+        ValueError: The text is not a time in ISO 8601.
     """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -32,7 +32,9 @@ def older_than_time(text: str) -> datetime:
 
 
 def older_than_age_or_time(text: str, now: datetime | None = None) -> datetime:
-    """Parse the value of `--older-than` as a time, or as an age such as `7d`, which is converted to the time that long before `now`.
+    """Parse the value of `--older-than`: a time, or an age such as `7d`, `12h` or `30m`. An age is converted to the time that long before `now`.
+
+    `now` is the present time by default.
 
     Raises:
         InvalidInputError: The text is neither a time nor an age.
@@ -50,7 +52,7 @@ def older_than_age_or_time(text: str, now: datetime | None = None) -> datetime:
 
 
 def milliseconds(time: datetime | int) -> int:
-    """Return a time in milliseconds since 1970-01-01 UTC. An int is already such a time.
+    """Convert a time to milliseconds since 1970-01-01 UTC. An int is returned unchanged, because it is in milliseconds already.
 
     Raises:
         InvalidInputError: The time has no time zone.

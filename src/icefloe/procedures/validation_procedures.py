@@ -44,7 +44,7 @@ def validate(
         ProcedureOption("--max-findings", "List at most so many findings of each rule; the others are counted.", metavar="N", minimum=1),
     ] = MOST_FINDINGS,
 ) -> Rows:
-    """Find violations of the specification in a table, a namespace or all tables; a row for each finding."""
+    """Find violations of the specification in a table, a namespace or all tables. The result has a row for each finding."""
     if table is not None and namespace is not None:
         raise InvalidInputError("a table and a namespace are given", next_step="name one of them, or none for the whole catalog")
     if max_findings < 1:
