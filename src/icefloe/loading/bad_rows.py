@@ -1,6 +1,6 @@
-"""Rows of input files that cannot be loaded: they are counted, and listed in an error, skipped, or written to a file beside the input.
+"""Rows of input files that cannot be loaded. They are counted; and they are listed in an error, skipped, or written to a file beside the input.
 
-The file is CSV as in RFC 4180, with the columns file, line, column, reason and text.
+The file of bad rows is CSV as in RFC 4180, with the columns file, line, column, reason and text.
 """
 
 import csv
@@ -17,14 +17,14 @@ from icefloe.io.locations import local_path, scheme_of
 from icefloe.io.storage_errors import storage_error
 from icefloe.loading.input_files import BAD_ROWS_ENDING
 
-# The most bad rows that an error or a result lists; all are counted.
+# The most bad rows that an error or a result lists. All bad rows are counted.
 LISTED = 5
 _SHOWN_CHARACTERS = 80
 _HEADER = ("file", "line", "column", "reason", "text")
 
 
 class BadRows(StrEnum):
-    """What a load does with rows that it cannot read or convert."""
+    """What a load does with rows that it cannot read or convert: fail, skip them, or write them to a file and load the other rows (quarantine)."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -37,10 +37,10 @@ class BadRow:
 
     Attributes:
         file: The location of the row's file.
-        line: The line on which the row begins, from 1; in a Parquet file the number of the row.
+        line: The number of the line on which the row begins, from 1; in a Parquet file the number of the row, from 1.
         column: The name of the column that is wrong; None if the whole row is wrong.
-        reason: What is wrong.
-        text: The row as it is in the file; bytes that are not UTF-8 are replaced.
+        reason: What is wrong, without a subject, such as "is not a long".
+        text: The text of the row in the file; bytes that are not UTF-8 are replaced. For Parquet, the values of the row as text.
     """
 
     file: str
@@ -50,24 +50,24 @@ class BadRow:
     text: str
 
     def problem(self) -> Problem:
-        """Return the row as an entry in the list of an error's problems."""
+        """Return the row as a `Problem`, for the list of problems in an error."""
         column = f", column {self.column!r}" if self.column is not None else ""
         shown = in_one_line(self.text[:_SHOWN_CHARACTERS]) + ("…" if len(self.text) > _SHOWN_CHARACTERS else "")
         return Problem(where=f"{self.file} line {self.line}{column}", what=f"{self.reason}: {shown}" if shown else self.reason)
 
 
 class BadRowCollector:
-    """The bad rows of one load.
+    """Collects the bad rows of one load.
 
-    With `quarantine`, each row is written to a temporary file at once. `publish` renames the file to its final name, `discard` deletes it.
+    With the policy `quarantine`, each row is written to a temporary file at once; `publish` renames the file to its final name, and `discard` deletes it.
     """
 
     def __init__(self, policy: BadRows, path: str | None = None) -> None:
-        """Prepare to collect.
+        """Create a collector without rows.
 
         Args:
             policy: What the load does with bad rows.
-            path: The file for `quarantine`, which must not exist.
+            path: The local path of the file of bad rows, which must not exist. It is used only with the policy `quarantine`.
 
         Raises:
             FileAlreadyExistsError: The file exists.
@@ -87,14 +87,14 @@ class BadRowCollector:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the load must fail because a row is bad."""
+        """Whether the load must fail: a row is bad, and the policy is `fail`."""
         return self.policy is BadRows.FAIL and self.count > 0
 
     def add(self, row: BadRow) -> None:
-        """Count a row, and remember it if it is one of the first. With `quarantine`, write it.
+        """Count a bad row, and keep it in `first` if it is one of the first `LISTED` rows. With the policy `quarantine`, write it to the file.
 
         Raises:
-            StorageError: The row cannot be written.
+            StorageError: The row cannot be written to the file.
         """
         self.count += 1
         self.files.add(row.file)
@@ -115,7 +115,7 @@ class BadRowCollector:
         """Return the error of a load that fails because of its bad rows.
 
         Args:
-            rows: The number of good rows.
+            rows: The number of rows that are not bad.
         """
         files = next(iter(self.files)) if len(self.files) == 1 else f"{len(self.files)} files"
         problems = [row.problem() for row in self.first]
@@ -131,10 +131,10 @@ class BadRowCollector:
         )
 
     def publish(self) -> None:
-        """Give the file of bad rows its final name, if there are any. This must happen before the good rows are committed.
+        """Rename the file of bad rows to its final name; do nothing if there is no such file. Call this before the good rows are committed.
 
         Raises:
-            FileAlreadyExistsError: Another process has created a file of this name in the meantime.
+            FileAlreadyExistsError: Another process has created a file with the final name in the meantime.
             StorageError: The file cannot be written.
         """
         if self._output is None or self.path is None or self._is_published:
@@ -153,7 +153,7 @@ class BadRowCollector:
         """Delete the file of bad rows after a load that was not committed.
 
         Args:
-            keeps_published: Whether the commit may have happened, so that a file with its final name is kept.
+            keeps_published: Whether to keep a file that `publish` has renamed, because the commit may have happened.
         """
         if self._output is None or self.path is None or (self._is_published and keeps_published):
             return
@@ -164,9 +164,9 @@ class BadRowCollector:
 
 
 def bad_rows_path(first_input: str) -> str:
-    """Return the name of a new file for bad rows: beside the first input file, or in the working directory if the input is in an object store.
+    """Return the path of a file for bad rows that does not exist: beside the first input file, or in the working directory if that is in an object store.
 
-    The name begins with an underscore, so that the file is not included if its folder is loaded again.
+    The name begins with an underscore, so that the file is not loaded if its folder is loaded again.
     """
     if scheme_of(first_input) == "file":
         folder, name = os.path.split(local_path(first_input))

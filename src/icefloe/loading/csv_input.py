@@ -1,4 +1,4 @@
-"""Rows of CSV files with a header line: their columns, and their values converted to a table's types.
+"""Reads the rows of CSV files with a header line: their columns, and their values converted to a table's types.
 
 `csv_records.py` finds the records, Arrow reads their values as text, and `text_types.py` converts the text.
 """
@@ -28,24 +28,24 @@ from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StringTy
 
 # Characters that often separate values in place of commas.
 _OTHER_SEPARATORS: Final = ";\t|,"
-# A block grows by its usual length for each `_COLUMNS_OF_BLOCK` columns, up to `_LARGEST_BLOCK` times the usual length.
+# For each `_COLUMNS_OF_BLOCK` columns of a file, a block is longer by the usual length of a block, up to `_LARGEST_BLOCK` times the usual length.
 _COLUMNS_OF_BLOCK, _LARGEST_BLOCK = 1000, 8
 
-# The number of values of a column that are tried first, before all values are.
+# The number of values of a column from which its likely type is guessed, before all values are checked.
 _SAMPLE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedColumn:
-    """A new column that is `string` although nearly all of its values have another type.
+    """A new column that has the type `string` although nearly all of its values have another type, for a warning to the user.
 
     Attributes:
         name: The name of the column.
-        type: The type that nearly all values have.
-        values: The number of values, without nulls.
-        wrong: The number of values that do not have the type.
-        file: The file with the first such value.
-        line: The line of that value, from 1.
+        type: The type that nearly all values have, as text.
+        values: The number of values that are not null.
+        wrong: The number of values that do not have this type.
+        file: The path of the file with the first wrong value.
+        line: The number of the line of the first wrong value, from 1.
     """
 
     name: str
@@ -56,7 +56,7 @@ class MixedColumn:
     line: int
 
     def __str__(self) -> str:
-        """Return a sentence about the column, with a next step."""
+        """Return a sentence that describes the column and what the user can do."""
         return (
             f"{in_one_line(self.name)} is string: {self.wrong:,} of {self.values:,} values are not {self.type}, the first in "
             f"{in_one_line(self.file)} line {self.line}; state its type with --schema"
@@ -64,7 +64,7 @@ class MixedColumn:
 
 
 class CsvInput:
-    """The rows of CSV files. Each file is read once for its rows, and before that once to infer the types of its columns, unless all types are known."""
+    """Reads the rows of CSV files. A file is read once to infer the types of its columns, unless all types are known, and then once for its rows."""
 
     def __init__(self, files: InputFiles, options: ReaderOptions, *, merges_columns: bool) -> None:
         """Read the header of every file.
@@ -72,11 +72,12 @@ class CsvInput:
         Args:
             files: The files.
             options: The options of the reader.
-            merges_columns: Whether the files may have different columns. A column that a file does not have is null in the rows of that file.
+            merges_columns: Whether the files may have different columns. If a file does not have a column, the column is null in the rows of the file.
 
         Raises:
-            InvalidSchemaError: A header has a name twice (in any letter case) or a column without a name, or the files have different columns.
-            InvalidInputError: A file is damaged, or seems to have a different separator.
+            InvalidSchemaError: A header has a name twice (in any letter case) or a column without a name; or the files have different columns, and
+                `merges_columns` is false.
+            InvalidInputError: A file is damaged, its separator seems to be a different one, or no file has a header line.
         """
         self._files, self._options = files, options
         self._dialect = CsvDialect(options)
@@ -91,11 +92,15 @@ class CsvInput:
         self.names = list(dict.fromkeys(name for header in headers.values() for name in header))
 
     def names_by_file(self) -> Mapping[str, Names]:
-        """Return the column names of each file, by its path."""
+        """Return the column names of each file, by the path of the file."""
         return {path: dict.fromkeys(header) for path, header in self._headers.items()}
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:
-        """Return the columns of all files. An unknown type is inferred: it is the narrowest type that all values of the column have. Bad rows are ignored."""
+        """Return the columns of all files.
+
+        The type of a column is its type in `known`. For any other column it is inferred as the narrowest type that all values of the column have; bad rows are
+        ignored. The attribute `mixed_columns` is set too.
+        """
         types = {name: TextTypes() for name in self.names if name not in known}
         samples: dict[str, Any] = {}
         if types:
@@ -113,10 +118,10 @@ class CsvInput:
         return [NestedField(number, name, kind) for number, (name, kind) in enumerate(chosen.items(), start=1)]
 
     def _mixed_columns(self, near: Mapping[str, PrimitiveType]) -> list[MixedColumn]:
-        """Read the files again to find the columns that are strings although nearly all of their values have another type.
+        """Read the files again to find the columns of strings of which nearly all values have another type.
 
         Args:
-            near: The likely type of each column to check, by name.
+            near: For the name of each column to check, the type that nearly all values of a sample have.
         """
         values: Counter[str] = Counter()
         wrong: Counter[str] = Counter()
@@ -139,7 +144,7 @@ class CsvInput:
         ]
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `fields`, and add rows that cannot be converted to `bad_rows`."""
+        """Yield the rows of all files, with the columns and types of `fields`. Rows that cannot be read or converted are added to `bad_rows` instead."""
         schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
         for path, records in self._records(progress):
             texts, kept, faults = self._texts(path, records)
@@ -165,14 +170,14 @@ class CsvInput:
                     is_null = np.asarray(values.is_null())
                     faults.append(bad(is_null & ~wrong, "has no value, and the column is required", field.name))
                     wrong |= is_null
-            # Each list of faults is in the order of the lines, and makes its rows lazily.
+            # Each iterator of faults is in the order of the lines, and creates its rows when they are needed.
             for fault in heapq.merge(*faults, key=lambda fault: fault.line):
                 bad_rows.add(fault)
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             yield batch.filter(pa.array(~wrong)) if wrong.any() else batch
 
     def has_line_breaks(self, progress: ProgressCounter) -> bool:
-        """Return whether a value contains a line break, so that the lines of a file cannot be read independently."""
+        """Return whether any value of the files contains a line break, so that a line is not always a row."""
         for _, records in self._records(progress):
             breaks = np.flatnonzero(np.frombuffer(records.data, np.uint8) == ord("\n"))
             if np.any(np.searchsorted(breaks, records.ends) > np.searchsorted(breaks, records.starts)):
@@ -191,7 +196,7 @@ class CsvInput:
         return []
 
     def _values_of(self, records: CsvRecords, path: str) -> list[str]:
-        """Return the values of the first record, which is the header."""
+        """Return the values of the first record, which is the header, as text."""
         start, end, width = int(records.starts[0]), int(records.ends[0]), int(records.widths[0])
         try:
             row = self._read(records.data[start:end], [str(number) for number in range(width)], can_be_null=False)
@@ -202,7 +207,7 @@ class CsvInput:
         return [column[0].as_py() for column in row.columns]
 
     def _records(self, progress: ProgressCounter) -> Iterator[tuple[str, CsvRecords]]:
-        """Yield the path and the records of every file in blocks, without the header."""
+        """Yield the path of each file with the records of a block of it, for all blocks of all files. The header is left out."""
         for path, header in self._headers.items():
             # Work for each column of a block takes as long for one row as for a hundred, so that wide files get longer blocks.
             block_bytes = BLOCK_BYTES * min(1 + len(header) // _COLUMNS_OF_BLOCK, _LARGEST_BLOCK)
@@ -222,10 +227,11 @@ class CsvInput:
 
         Args:
             path: The path of the file.
-            records: The records.
+            records: The records of a block of the file.
 
         Returns:
-            The good records as a table of strings, the positions of these records, and the bad records and lines.
+            The good records as a table with columns of strings; the indexes of these records in `records`; and iterators of the bad rows, each in the order
+            of the lines.
         """
         names = self._headers[path]
         is_kept = records.widths == len(names)
@@ -327,7 +333,7 @@ def _checked_headers(headers: dict[str, list[str]], sep: str) -> dict[str, list[
 
 
 def _different(headers: Mapping[str, list[str]]) -> InvalidSchemaError:
-    """Return the error for files with different columns, which names the first file whose header differs from that of the first file."""
+    """Return the error for files with different columns. It contains the headers of the first file and of the first file with another header."""
     first = next(iter(headers.items()))
     other = next((path, header) for path, header in headers.items() if header != first[1])
     return InvalidSchemaError(

@@ -1,9 +1,9 @@
-"""Records of CSV text: where each begins and ends, on which line, and how many values it has; and the lines that are not valid records.
+"""Splits CSV text into records: where each begins and ends, on which line, and how many values it has; and finds lines that are not valid records.
 
 A block of text is split by array operations up to the first quote in an unexpected place; from there on it is split record by record with a regular expression.
-Both follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a normal character. After an
-invalid line, splitting continues with the next line, so that an unclosed quote makes one line bad, not the rest of the file. Arrow reads the values of the
-records (`csv_input.py`); it gets only text whose structure was checked here.
+Both ways follow RFC 4180: a value in quotes may contain separators, line breaks and doubled quotes; a quote within an unquoted value is a normal character.
+After an invalid line, splitting continues with the next line, so that an unclosed quote makes one line bad, not the rest of the file. Arrow reads the values of
+the records (`csv_input.py`); their structure was checked here before.
 """
 
 import re
@@ -20,7 +20,7 @@ from icefloe.loading.reader_options import ReaderOptions
 
 # The longest record that can be loaded. DuckDB's default is 2 MB.
 MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
-# The number of bytes of a longer record that are reported.
+# The number of bytes that are reported of a record that is too long.
 _KEPT_BYTES: Final = 1024
 _LF, _CR = 10, 13
 _TOO_LONG = f"is longer than {MAX_RECORD_BYTES // (1024 * 1024)} MiB"
@@ -33,9 +33,9 @@ class CsvFault:
     """A line that is not a valid record.
 
     Attributes:
-        text: The bytes of the line.
+        text: The bytes of the line, or its first bytes if it is too long.
         line: The number of the line, from 1.
-        reason: What is wrong.
+        reason: What is wrong, without a subject, such as "has a quote that is not closed".
         value: The index of the wrong value in the line, from 0; None if unknown.
     """
 
@@ -47,14 +47,14 @@ class CsvFault:
 
 @dataclass(slots=True, kw_only=True)
 class CsvRecords:
-    """The records of a block of text, as arrays with one element for each record.
+    """The records of a block of text. `starts`, `ends`, `lines` and `widths` are arrays with one element for each record.
 
     Attributes:
         data: The bytes of the block.
-        starts: The offset of the record's first byte.
-        ends: The offset after its last byte, without the line break.
-        lines: The number of its first line, from 1.
-        widths: The number of its values.
+        starts: The offset in `data` of the first byte of the record.
+        ends: The offset in `data` after the last byte of the record, without the line break.
+        lines: The number of the first line of the record in the file, from 1.
+        widths: The number of values of the record.
         faults: The lines of the block that are not valid records.
     """
 
@@ -67,7 +67,7 @@ class CsvRecords:
 
 
 class CsvDialect:
-    """The special characters of a CSV file, and regular expressions made of them."""
+    """The special characters of a CSV file, such as the separator, and regular expressions for records and values with these characters."""
 
     def __init__(self, options: ReaderOptions) -> None:
         self.sep, self.quote = options.sep.encode(), options.quote.encode()
@@ -86,12 +86,12 @@ class CsvDialect:
 
     @cached_property
     def record(self) -> re.Pattern[bytes]:
-        """Matches a record, up to its line break or the end of the text."""
+        """Matches a record, without its line break."""
         return re.compile(rb"%s(?:%s%s)*+(?=[\r\n]|\Z)" % (self._field, re.escape(self.sep), self._field))
 
     @cached_property
     def values(self) -> re.Pattern[bytes]:
-        """Matches one value of a record, with the separator before it."""
+        """Matches one value of a record, with the separator before it, if it is not the first value."""
         return re.compile(rb"(?:\A|%s)%s" % (re.escape(self.sep), self._field))
 
     @cached_property
@@ -109,7 +109,7 @@ class CsvDialect:
 
 
 def read_records(source: ByteSource, dialect: CsvDialect) -> Iterator[CsvRecords]:
-    """Yield the records of a file in blocks. The header line is the first record; blank lines are left out."""
+    """Yield the records of a file, block by block. The header line is the first record; blank lines and comment lines are left out."""
     carried, line, is_skipping = b"", 1, False
     while True:
         block = source.read()
@@ -143,12 +143,12 @@ def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -
 
     Args:
         data: The text.
-        first_line: The number of its first line.
-        dialect: The dialect.
+        first_line: The number of the first line of the text in the file.
+        dialect: The special characters of the file.
         at_end: Whether the text is the end of the file.
 
     Returns:
-        The records; the offset of the incomplete rest, which belongs to the next block; and the line number of this rest.
+        The records; the offset of the incomplete last record, which must be put before the next block; and the line number at this offset.
     """
     text = np.frombuffer(data, np.uint8)
     breaks = _line_breaks(text, at_end=at_end)
@@ -166,7 +166,7 @@ def _split(data: bytes, first_line: int, dialect: CsvDialect, *, at_end: bool) -
 
 
 def _line_breaks(text: NDArray[np.uint8], *, at_end: bool) -> Offsets:
-    """Return the offsets of the line breaks: LF, CR LF (the offset of its LF), or CR alone."""
+    """Return the offsets of the line breaks LF, CR LF and CR. For CR LF, it is the offset of the LF."""
     breaks = np.flatnonzero(text == _LF)
     returns = np.flatnonzero(text == _CR)
     if len(returns):
@@ -182,7 +182,7 @@ def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialec
     """Split a text into records up to the first quote in an unexpected place.
 
     Returns:
-        The records, and the offset after them; if the rest must be split by regular expressions, -offset - 1 instead.
+        The records, and the offset after the last of them. If the rest must be split by regular expressions, the offset is returned as -offset - 1.
     """
     quotes = np.flatnonzero(text == dialect.quote[0]) if dialect.quote else breaks[:0]
     if dialect.escape and dialect.escape in data:
@@ -204,7 +204,10 @@ def _split_by_arrays(data: bytes, text: Any, breaks: Offsets, dialect: CsvDialec
 
 
 def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
-    """Return the offset of the first quote that neither begins nor ends a value nor is doubled; -1 if there is none. Every second quote counts as closing."""
+    """Return the offset of the first quote that neither begins nor ends a value nor is doubled; -1 if there is no such quote.
+
+    The first, third, fifth quote and so on count as opening quotes, the others as closing quotes.
+    """
     padded = np.concatenate([[_LF], text, [_LF]]).astype(np.uint8)
     beside = np.zeros(256, bool)
     beside[[sep, _LF, _CR]] = True
@@ -222,7 +225,7 @@ def _first_fault(text: Any, quotes: Offsets, sep: int, *, at_end: bool) -> int:
 
 
 def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: CsvDialect) -> CsvRecords:
-    """Return the records that end at the given line breaks, or at the end of the text."""
+    """Return the records that end at the offsets `ends`: line breaks, or the end of the text."""
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
     ends = ends.astype(np.int64)
     padded_last = ends - (ends > starts)
@@ -240,10 +243,10 @@ def _records(data: bytes, text: Any, ends: Offsets, quotes: Offsets, dialect: Cs
 def _split_by_pattern(
     data: bytes, start: int, breaks: Offsets, first_line: int, dialect: CsvDialect, records: CsvRecords, *, at_end: bool
 ) -> int:
-    """Split a text from an offset on, and add its records and faults to `records`.
+    """Split a text from the offset `start` on, and add its records and faults to `records`.
 
     Returns:
-        The offset of the incomplete rest, which belongs to the next block.
+        The offset of the incomplete last record, which must be put before the next block.
     """
     starts: list[int] = []
     ends: list[int] = []

@@ -1,8 +1,8 @@
 """`FileLoad` and `load_files`: load files into a table, in one commit or not at all.
 
 The files are read and written in blocks, so that memory does not grow with their size. Only the rows of an upsert, and rows that must be sorted by the table's
-sort order, are in memory together. `icefloe load` is the same on the command line, where Spark may read the rows instead. `load_request.py` has the values that
-a load takes and returns.
+sort order, are in memory all at once. The command `icefloe load` does the same, but may use Spark to read the rows. `load_request.py` has the arguments and
+results of a load.
 """
 
 import logging
@@ -54,7 +54,7 @@ from icefloe.spec.types import NestedField, StringType
 from icefloe.table.table import Table
 
 LOG = logging.getLogger(__name__)
-# If the files have at most this many bytes, all their rows together are sorted by the table's sort order.
+# If the files have at most this many bytes in total, their rows are sorted by the table's sort order in memory. Rows of larger files are not sorted as a whole.
 SORTED_BYTES: Final = 256 * 1024 * 1024
 # The beginning of the problem text about a column that the table does not have. More text follows if a column differs only in letter case.
 _NOT_A_COLUMN: Final = "is not a column of the table"
@@ -69,24 +69,25 @@ def load_files(
     progress: ProgressCallback | None = None,
     **request: Any,
 ) -> LoadResult:
-    """Load files into a table, in one commit. The table and its namespace are created if they do not exist. A load that fails changes nothing.
+    """Load files into a table, in one commit. The table and its namespace are created if they do not exist. If the load fails, nothing is changed.
 
     Args:
-        catalog: The catalog.
-        table: The name of the table, `namespace.table`.
-        files: Files, folders or patterns, all of one format: CSV with a header line, JSON or Parquet.
-        file_format: `csv`, `json` or `parquet`; needed only if the files' names do not have a known ending.
-        progress: Called with the numbers of rows and bytes read so far.
-        **request: The fields of `LoadRequest`.
+        catalog: The catalog of the table.
+        table: The name of the table, such as `namespace.table`.
+        files: Paths or locations of files and folders, or patterns with `*`, `?` or `[`. All files have the same format: CSV with a header line, JSON or
+            Parquet.
+        file_format: `csv`, `json` or `parquet`; needed only if the names of the files do not have a known ending, such as `.csv.gz`.
+        progress: Called again and again with the numbers of rows and bytes that have been read so far.
+        **request: Values for the fields of `LoadRequest`, such as `upsert=["id"]`.
 
     Returns:
         The table, the result of the commit, and the bad rows.
 
     Raises:
-        InvalidInputError: A row cannot be loaded, or an argument is wrong.
+        InvalidInputError: A row cannot be loaded and `bad_rows` is `fail`, no row can be loaded, or an argument is wrong.
         SchemaMismatchError: The files do not fit the table, or a file of an upsert lacks a column of the table.
         NoSuchFileError: A file does not exist.
-        CommitConflictError, CommitUnknownError: The errors of the commit, as for `Table.append`.
+        CommitConflictError, CommitUnknownError: The commit failed or may have failed, see `Table.append`.
     """
     if file_format is not None and file_format not in list(InputFormat):
         raise InvalidInputError(f"{file_format!r} is not a format that can be loaded", next_step=f"choose one of {', '.join(InputFormat)}")
@@ -99,17 +100,17 @@ def load_files(
 
 
 class FileLoad:
-    """One load: `open` determines the columns, `rows` reads the rows, and `write` commits them. All are called within `all_or_nothing`."""
+    """One load of files into a table. Within a `with` block of `all_or_nothing`, call `open` to determine the columns, `rows` to read the rows, and `write`."""
 
     def __init__(self, catalog: Catalog, table: str, files: InputFiles, request: LoadRequest) -> None:
-        """Check the request, and load the table if it exists. Nothing is created.
+        """Check the request, and load the table from the catalog if it exists. Nothing is created.
 
-        The attribute `load_id` becomes the id that the summary of the snapshot has.
+        The attribute `load_id` is the id of the load, which the summary of the snapshot will contain.
 
         Raises:
-            InvalidInputError: An option of the reader cannot be set, properties are given for a table that exists, or the table has a load with this id
-                already.
-            InvalidPartitionSpecError: The table exists and is partitioned differently.
+            InvalidInputError: An option of the reader cannot be set, the request has properties and the table exists already, or a snapshot of the table has
+                the requested load id already.
+            InvalidPartitionSpecError: The table exists and is not partitioned as the request requires.
         """
         self._catalog, self._request, self.files = catalog, request, files
         self.name = to_table_identifier(table, of_server=catalog.has_names_of_server)
@@ -137,10 +138,10 @@ class FileLoad:
             _check_same_partitioning(self._existing, request.partition)
 
     def _load_id(self) -> str:
-        """Return the id that the snapshot gets: the requested id, or an id derived from the files that no earlier load of the table has.
+        """Return the id of the load: the requested id, or else an id that is derived from the files and that no earlier load of the table has.
 
         Raises:
-            InvalidInputError: The table has a load with the requested id already.
+            InvalidInputError: A snapshot of the table has the requested id already.
         """
         name = dotted(self.name)
         if self._request.load_id is not None:
@@ -162,7 +163,7 @@ class FileLoad:
 
     @property
     def schema(self) -> Schema:
-        """The columns that are read, with the types as which they are read."""
+        """The columns of the rows that `rows` reads, with the types that their values are converted to. Valid after `open`."""
         return Schema(*self._fields)
 
     @property
@@ -172,10 +173,10 @@ class FileLoad:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Undo a load that fails or is interrupted in a `with` block, unless it was committed: no table, namespace, data file or file of bad rows remains.
+        """Undo the load if the `with` block ends in an error or an interrupt and nothing was committed: no table, namespace, data file or bad-row file is left.
 
         Raises:
-            CommitUnknownError: The commit may have happened, so that files which it needs are kept.
+            CommitUnknownError: The commit may have happened, so nothing that it may need was deleted.
         """
         with self._namespace.dropped_on_error():
             try:
@@ -187,11 +188,12 @@ class FileLoad:
                 raise
 
     def open(self, progress: ProgressCallback | None = None) -> None:
-        """Determine the columns of the files, and stage the new table or the new columns in a transaction that `write` commits.
+        """Determine the columns of the files, and add the new table or the new columns to a transaction, which `write` commits.
 
         Raises:
             InvalidInputError: There are no rows, or a file is damaged.
-            SchemaMismatchError: The columns do not fit the table.
+            InvalidSchemaError: The files lack a column that the request names, or their columns cannot be combined.
+            SchemaMismatchError: The columns of the files do not fit the table.
         """
         self._input = self._opened_input()
         counter = ProgressCounter(progress, "columns", self.files.size)
@@ -216,7 +218,10 @@ class FileLoad:
             bind(self._filter, self._member.table_metadata.schema())
 
     def rows(self, progress: ProgressCallback | None = None) -> Any:
-        """Return the rows as Arrow data: a record batch reader, or a table if the rows must be sorted. Bad rows are collected while the rows are read."""
+        """Return the rows as a `pyarrow.RecordBatchReader`, which reads them when they are needed; or as a table if they must be sorted.
+
+        Bad rows are added to `bad_rows` while the rows are read.
+        """
         assert self._member is not None, "open() comes first"  # noqa: S101
         schema = self._member.table_metadata.schema()
         reader = pa.RecordBatchReader.from_batches(schema_to_arrow(schema), self._batches(schema, progress))
@@ -224,7 +229,7 @@ class FileLoad:
         return reader.read_all() if is_sorted and self.files.size <= SORTED_BYTES else reader
 
     def spark_request(self, progress: ProgressCallback | None = None) -> SparkRequest:
-        """Return a description of the files from which Spark reads the same rows. It may only be called if `spark_obstacle` returns None."""
+        """Return a description of the files, with which Spark reads the same rows as `rows`. Call this only if `spark_obstacle` returns None."""
         columns = self.schema
         read_as = columns
         options = spark_options(self.options, self.files.format)
@@ -238,7 +243,7 @@ class FileLoad:
         return SparkRequest(paths=self.files.paths, file_format=self.files.format.value, columns=columns, read_as=read_as, options=options)
 
     def spark_obstacle(self) -> str | None:
-        """Return the property of the files because of which Spark cannot load them, as text; None if Spark can."""
+        """Return why Spark cannot load the files, as a text such as "CSV files with different columns"; None if Spark can load them."""
         if isinstance(self._input, CsvInput) and self._input.has_different_headers:
             return "CSV files with different columns"
         if isinstance(self._input, JsonInput) and not self._input.has_objects_on_lines():
@@ -250,19 +255,19 @@ class FileLoad:
         return None
 
     def count_bad_rows(self, progress: ProgressCallback | None = None) -> None:
-        """Read every row without writing it, to find all bad rows.
+        """Read all rows without writing them, to find all bad rows after Spark has stopped at the first one.
 
         Raises:
-            InvalidInputError: A row is bad.
+            InvalidInputError: A row is bad and the policy is `fail`, or all rows are bad.
         """
         for _ in self.rows(progress):
             pass
 
     def write(self, rows: Any) -> LoadResult:
-        """Write the rows and commit them, together with the new table or columns, in one commit. The errors are those of `Table.append`.
+        """Write the rows, and commit them together with the new table or columns, in one commit. Raises the errors of `Table.append`.
 
         Args:
-            rows: The result of `rows`, or a Spark DataFrame of the same files.
+            rows: The result of the method `rows`, or a Spark DataFrame with the rows of the same files.
 
         Returns:
             The table, the result of the commit, and the bad rows.
@@ -304,10 +309,10 @@ class FileLoad:
         )
 
     def may_be_committed(self, error: BaseException) -> bool:
-        """Return False only if the load was certainly not committed.
+        """Return whether the load may have been committed. The result is False only if it was certainly not committed.
 
         Args:
-            error: The error that ended the load. If it is not an `IcefloeError`, such as an interrupt, the state of a commit that had begun is unknown.
+            error: The error that ended the load. If it is not an `IcefloeError`, such as an interrupt, a commit that had begun may have happened.
         """
         if self._is_commit_begun and not isinstance(error, IcefloeError):
             return True
@@ -369,7 +374,7 @@ class FileLoad:
         return member
 
     def _fit(self, member: TableInTransaction) -> None:
-        """Check that the columns of the files fit the table. If requested, columns that the table does not have are added first."""
+        """Check that the columns of the files fit the table. If the request has `add_columns`, first add columns that the table does not have."""
         if self._request.upsert:
             self._check_complete(member.table_metadata.schema())
         if self._request.add_columns:
@@ -419,7 +424,7 @@ class FileLoad:
             raise InvalidInputError(f"{self.files.described}: there are no rows", next_step="name files that contain rows")
 
     def _undo(self, error: BaseException) -> None:
-        """Delete what the load wrote. If this fails, the error is only logged, because the error of the load is raised."""
+        """Delete what the load wrote, unless it may have been committed. An error of the deletion is only logged, because the error of the load is raised."""
         may_be_committed = True
         try:
             if self._transaction is not None:
@@ -442,7 +447,9 @@ def _check_same_partitioning(table: Table, texts: Sequence[str]) -> None:
 
 
 def _check_new(metadata: TableMetadata, load_id: str, table: str) -> None:
-    """Refuse a load that the table has already: repeating a load that was killed after its commit would add its rows again.
+    """Refuse a load whose id a snapshot of the table has already, because its rows would be added again.
+
+    A load that was killed after its commit can therefore be repeated safely.
 
     Raises:
         InvalidInputError: A snapshot of the table has the id of the load.

@@ -1,4 +1,4 @@
-"""The input files of a load: finding them, their formats and sizes, and their content as a stream of decompressed bytes.
+"""Finds the input files of a load, with their formats and sizes, and reads their content as a stream of decompressed bytes.
 
 `csv_input.py`, `json_input.py` and `parquet_input.py` interpret the bytes.
 """
@@ -24,7 +24,7 @@ from icefloe.spec.ports import FileIO
 
 
 class InputFormat(StrEnum):
-    """The formats that can be loaded, under Spark's names."""
+    """The formats of files that can be loaded. The values are Spark's names of the formats."""
 
     JSON = "json"
     CSV = "csv"
@@ -39,7 +39,7 @@ ENDINGS: Final[Mapping[str, InputFormat]] = {
     ".parquet": InputFormat.PARQUET,
     ".pq": InputFormat.PARQUET,
 }
-# Arrow's name of the codec of each ending. Only CSV and JSON files have such endings, because Parquet is compressed inside the file.
+# The endings of compressed files, each with Arrow's name of the codec. Only CSV and JSON files have such endings; Parquet is compressed inside the file.
 CODECS: Final[Mapping[str, str]] = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 # Only Spark can decompress these, because they have Hadoop's framing of the codec.
 _SPARK_CODECS = (".snappy",)
@@ -51,13 +51,13 @@ BLOCK_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFiles:
-    """Files of one format.
+    """The input files of a load, all of one format.
 
     Attributes:
         paths: The locations of the files; folders and patterns are replaced by the files in them.
         format: The format of all files.
         io: The storage of the files.
-        sizes: The size of each file in bytes, as it is stored.
+        sizes: The size of each file in bytes, before decompression.
     """
 
     paths: tuple[str, ...]
@@ -67,12 +67,12 @@ class InputFiles:
 
     @property
     def size(self) -> int:
-        """The total size of the files in bytes."""
+        """The total size of the files in bytes, before decompression."""
         return sum(self.sizes)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the files' locations, sizes and, for local files, times of their last change. The order of the files does not matter.
+        """A hash that identifies the files: of their locations and sizes, and for local files also the times of their last change. Their order is ignored.
 
         Raises:
             StorageError, NoSuchFileError: A local file no longer exists, or cannot be accessed.
@@ -82,28 +82,28 @@ class InputFiles:
 
     @property
     def described(self) -> str:
-        """The path of the only file, or the number of files, for messages."""
+        """A text for messages: the path if there is one file, else the number of files."""
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
 
 def find_files(texts: Sequence[str], file_format: InputFormat | None, properties: Mapping[str, str] | None = None) -> InputFiles:
-    """Find the input files, and check that they exist and are not all empty.
+    """Find the input files, and check that they exist, have one format and are not all empty.
 
     Args:
         texts: Paths of files and folders, patterns with `*`, `?` or `[`, and locations such as `s3://bucket/folder`.
-        file_format: The format; None to derive it from the endings of the files.
-        properties: The properties of the catalog, which have the keys and addresses of object stores.
+        file_format: The format of the files; None to derive it from their endings.
+        properties: The properties of the catalog, which have the keys and addresses of object stores; None for no properties.
 
     Raises:
-        NoSuchFileError: A file does not exist, or a pattern matches none.
+        NoSuchFileError: A file does not exist, or no file matches a pattern.
         StorageError: Access to a file or folder is denied.
-        InvalidInputError: A file has an unknown ending or occurs twice, the files have several formats, or all are empty.
+        InvalidInputError: A file occurs twice, `file_format` is None and a file has an unknown ending, the files have several formats, or all files are empty.
     """
     io = load_file_io(properties or {}, texts[0] if texts else None, is_trusted=True)
     paths: list[str] = []
     for text in texts:
         if scheme_of(text) == "file" and os.path.exists(local_path(text)) and not os.path.isdir(local_path(text)):
-            # Pipes and devices are refused with an error of their own. `text` may contain characters of patterns.
+            # This raises a clear error for pipes and devices. The name of the file may contain characters of patterns.
             size_of(io, text)
         locations = files_of(io, text)
         paths += locations if locations == [text] else [path for path in locations if not path.endswith(BAD_ROWS_ENDING)]
@@ -125,7 +125,7 @@ def find_files(texts: Sequence[str], file_format: InputFormat | None, properties
 
 
 def _changed_ns(path: str) -> int:
-    """Return the time of the last change of a local file in nanoseconds since 1970; 0 for other files, because not all stores have such a time."""
+    """Return when a local file was last changed, in nanoseconds since 1970. Return 0 for other files, because not all object stores have such a time."""
     if scheme_of(path) != "file":
         return 0
     try:
@@ -135,13 +135,13 @@ def _changed_ns(path: str) -> int:
 
 
 def size_of(io: FileIO, path: str) -> int:
-    """Return the size of a file in bytes, after checking that the file can be read. The errors are those of `FileIO.open_input`."""
+    """Return the size of a file in bytes. The file is opened, so that a file which cannot be read raises the errors of `FileIO.open_input`."""
     with io.open_input(path) as source:
         return int(source.size())
 
 
 def format_of(path: str) -> InputFormat:
-    """Return the format of a file by its ending.
+    """Return the format of a file that its ending names, such as CSV for `a.csv.gz`.
 
     Raises:
         InvalidInputError: The ending is unknown.
@@ -160,10 +160,10 @@ def format_of(path: str) -> InputFormat:
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Convert errors of Arrow and of the system in a `with` block, which reads a file, to an error that names the file.
+    """Convert errors of Arrow and of the operating system in a `with` block that reads the file `path` to an error with this path.
 
     Raises:
-        InvalidInputError: The file is damaged or not complete.
+        InvalidInputError: The file cannot be read: it is damaged or not complete.
     """
     try:
         yield
@@ -174,7 +174,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 class ByteSource:
-    """The decompressed bytes of a file, read once from start to end."""
+    """A stream of the decompressed bytes of a file, which is read once from its start to its end."""
 
     def __init__(self, raw: Any, stream: Any, path: str, decode: Callable[[bytes, bool], bytes] | None, block_bytes: int) -> None:
         self._raw = raw
@@ -185,11 +185,11 @@ class ByteSource:
 
     @property
     def position(self) -> int:
-        """The number of bytes that were read of the file as it is stored, before decompression."""
+        """The number of bytes of the stored file that have been read so far, before decompression."""
         return int(self._raw.tell())
 
     def read(self) -> bytes:
-        """Return the next block of decompressed bytes; empty at the end.
+        """Return the next block of decompressed bytes, converted to UTF-8 if there is a decoder; empty at the end of the file.
 
         Raises:
             InvalidInputError: The file is damaged.
@@ -209,16 +209,17 @@ class ByteSource:
 def open_bytes(
     io: FileIO, path: str, decode: Callable[[bytes, bool], bytes] | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[ByteSource]:
-    """Open a file as a stream of decompressed bytes.
+    """Open a file as a stream of decompressed bytes, for a `with` block.
 
     Args:
         io: The storage of the file.
         path: The location of the file, whose ending names the codec.
-        decode: Converts a block to UTF-8; its second argument is True for the last block, which is empty.
-        block_bytes: The most bytes of a block.
+        decode: Converts a block of decompressed bytes to UTF-8. Its second argument is True for the call after the last block, with an empty block. None to
+            leave the bytes as they are.
+        block_bytes: The most bytes of a block, before `decode`.
 
     Raises:
-        UnsupportedFeatureError: The file has a codec that only Spark can decompress.
+        UnsupportedFeatureError: The file is compressed with Snappy, which only Spark can decompress.
         StorageError: The file cannot be opened.
     """
     suffix = PurePosixPath(path).suffix.lower()

@@ -1,4 +1,4 @@
-"""Rows of JSON files: their columns, and their values converted to a table's types.
+"""Reads the rows of JSON files: their columns, and their values converted to a table's types.
 
 `json_records.py` finds the objects, and `json_types.py` converts their values.
 """
@@ -23,26 +23,26 @@ from icefloe.spec.types import DecimalType, IcebergType, NestedField
 
 
 class JsonInput:
-    """The rows of JSON files. Each file is read once for its rows, and before that once to infer the types of its columns, unless they are given."""
+    """Reads the rows of JSON files. A file is read once to infer the types of its columns, if `infer` is called, and then once for its rows."""
 
     def __init__(self, files: InputFiles, options: ReaderOptions, *, replaced: Sequence[NestedField] = ()) -> None:
-        """Prepare to read; no file is opened.
+        """Create a reader; no file is opened.
 
         Args:
             files: The files.
             options: The options of the reader.
-            replaced: For an upsert the columns of the table. An object that lacks one of them is a bad row, because the column of the replaced row would become
-                null.
+            replaced: For an upsert, the columns of the table; else empty. An object that lacks one of these columns is a bad row, because the column would
+                become null in the replaced row.
         """
         self._files, self._options, self._replaced = files, options, replaced
         # The fields of the objects are known only after all files are read.
         self.names: list[str] | None = None
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:  # noqa: ARG002
-        """Return the columns of all objects. A type that is not known is inferred: all values of the column have it.
+        """Return the columns of all objects. The type of each column is inferred from all its values; `known` is not used.
 
         Raises:
-            InvalidInputError: There is no object, or there are too many different fields.
+            InvalidInputError: The files have no object with a field, or there are too many different fields.
         """
         types = JsonTypes()
         first_fault: str | None = None
@@ -59,7 +59,7 @@ class JsonInput:
         return columns
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `fields`, and add rows that cannot be converted to `bad_rows`."""
+        """Yield the rows of all files, with the columns and types of `fields`. Rows that cannot be read or converted are added to `bad_rows` instead."""
         schema = pa.schema([field_to_arrow(field).with_nullable(True) for field in fields])
         exact = any(isinstance(kind, DecimalType) for _, field in walk(fields) for kind in [field.field_type])
         for path, records in self._records(progress, exact=exact):
@@ -88,7 +88,7 @@ class JsonInput:
             yield batch
 
     def has_objects_on_lines(self) -> bool:
-        """Return whether each file has one object on each line."""
+        """Return whether each file has one object on each line, judging by the first block of the file."""
         for path in self._files.paths:
             with open_bytes(self._files.io, path, utf8_decoder(self._options.encoding, path)) as source:
                 if not has_objects_on_lines(source.read()):

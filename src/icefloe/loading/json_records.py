@@ -1,7 +1,7 @@
-"""Objects in JSON text: one object on each line, or objects over several lines, either one after another or in an array.
+"""Splits JSON text into objects: either one object on each line, or objects over several lines, one after another or in an array.
 
-The form is recognised by the first block of a file. Text over several lines is cut by array operations at the brackets outside of strings, so that an array of
-any length is read in blocks. `msgspec` parses each value.
+The first block of a file shows which of these forms it has. Objects over several lines are found by array operations, which search brackets outside of strings,
+so that an array of any length is read in blocks. `msgspec` parses each value.
 """
 
 import math
@@ -35,7 +35,7 @@ _DECODER: Final = msgspec.json.Decoder()
 
 
 class ExactNumber(float):
-    """A number with a fraction or an exponent. `text` is the number as it was written, which the float may round."""
+    """A number with a fraction or an exponent. `text` is the number as it was written in the file, because the float may be rounded."""
 
     text: str
 
@@ -52,7 +52,7 @@ _EXACT_DECODER: Final = msgspec.json.Decoder(float_hook=_exact)
 
 
 def json_text(value: Any) -> bytes:
-    """Return a value as JSON, with exact numbers as they were written.
+    """Return a value as JSON text. An `ExactNumber` is written as in the file.
 
     Raises:
         RecursionError: The value is nested too deeply.
@@ -62,7 +62,13 @@ def json_text(value: Any) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class JsonFault:
-    """Text that is not a JSON object, the number of the line on which it begins, and what is wrong."""
+    """A text that is not a JSON object.
+
+    Attributes:
+        text: The bytes of the text, or its first bytes if it is too long.
+        line: The number of the line on which the text begins, from 1.
+        reason: What is wrong, without a subject, such as "is not complete".
+    """
 
     text: bytes
     line: int
@@ -71,14 +77,14 @@ class JsonFault:
 
 @dataclass(slots=True, kw_only=True)
 class JsonRecords:
-    """The objects of a block, and the text in it that is not an object.
+    """The objects of a block of text, and the texts in it that are not objects.
 
     Attributes:
-        rows: The objects.
-        lines: The number of the line on which each object begins, from 1.
-        texts: The text of each object.
-        faults: The text that is not an object.
-        exact: Whether numbers with a fraction or an exponent become `ExactNumber`.
+        rows: The objects, as dictionaries.
+        lines: For each object, the number of the line on which it begins, from 1.
+        texts: For each object, its JSON text.
+        faults: The texts that are not objects.
+        exact: Whether numbers with a fraction or an exponent are parsed as `ExactNumber`.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -88,7 +94,7 @@ class JsonRecords:
     exact: bool = False
 
     def add(self, text: bytes, line: int) -> None:
-        """Parse a text and add its objects: the text is one object, or an array of objects."""
+        """Parse a text, which should be an object or an array of objects, and add its objects. A text that is not valid is added to `faults`."""
         try:
             value = (_EXACT_DECODER if self.exact else _DECODER).decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -128,7 +134,7 @@ def _reason(error: Exception) -> str:
 
 
 def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[JsonRecords]:
-    """Yield the objects of a file in blocks. If `exact` is true, numbers with a fraction or an exponent keep their text."""
+    """Yield the objects of a file, block by block. If `exact` is true, numbers with a fraction or an exponent are parsed as `ExactNumber`."""
     block = more = source.read()
     while more and not block.strip(_SPACE) and len(block) < MAX_RECORD_BYTES:
         more = source.read()
@@ -137,7 +143,7 @@ def read_json_records(source: ByteSource, *, exact: bool = False) -> Iterator[Js
 
 
 def has_objects_on_lines(block: bytes) -> bool:
-    """Return whether a text has one object on each line, even if its first line is damaged."""
+    """Return whether the first block of a file shows that it has one object on each line, even if its first line is damaged."""
     lines = [line for line in block.split(b"\n", _EXAMINED_LINES)[:_EXAMINED_LINES] if line.strip(_SPACE)]
     first = _parse_line(lines[0]) if lines else None
     if isinstance(first, dict) or (isinstance(first, list) and len(lines) > 1):
@@ -189,7 +195,7 @@ def _of_lines(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRec
 
 
 def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRecords]:
-    """Yield the objects of an array, or objects that follow each other, regardless of line breaks."""
+    """Yield the objects of a file that is an array of objects, or a sequence of objects with or without line breaks."""
     start = len(block) - len(block.lstrip(_SPACE))
     is_array = block[start : start + 1] == b"["
     # The opening bracket of an array is dropped, so that only values separated by commas remain.
@@ -222,7 +228,7 @@ def _of_values(source: ByteSource, block: bytes, exact: bool) -> Iterator[JsonRe
 
 
 def _split_values(data: bytes, line: int, records: JsonRecords, *, is_array: bool, has_ended: bool) -> tuple[int, int, bool]:
-    """Add the complete values of a text to `records`.
+    """Add the complete top-level values (in an array: its members) of a text to `records`.
 
     Returns:
         The offset after the last complete value, the number of the line there, and whether the array has ended.
@@ -248,7 +254,7 @@ def _split_values(data: bytes, line: int, records: JsonRecords, *, is_array: boo
 
 
 def _ends(text: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the offsets of the brackets outside of strings that close a top-level value, or that close nothing."""
+    """Return the offsets of closing brackets, outside of strings, that close a top-level value or have no opening bracket."""
     quotes = np.flatnonzero(text == _QUOTE)
     escaped = quotes[(quotes > 0) & (text[np.maximum(quotes, 1) - 1] == _BACKSLASH)]
     if len(escaped):

@@ -1,4 +1,4 @@
-"""Types of JSON values: inference of the type that all values of a field have, and conversion of values to a type."""
+"""Infers the common type of all JSON values of a field, and converts JSON values to Arrow arrays of a type."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ from icefloe.spec.types import (
 
 # Values at a greater depth are loaded as JSON text, because a table's types may be nested only 30 levels deep.
 MAX_DEPTH: Final = 24
-# The most different fields of all objects together.
+# The most different fields that all objects may have in total, including nested fields.
 MAX_FIELDS: Final = 10_000
 _MAX_LONG, _MAX_INT = 2**63, 2**31
 _MOST_DIGITS: Final = 10**38
@@ -45,7 +45,7 @@ Reject = Callable[[int, str], None]
 
 
 class JsonTypes:
-    """The types that the values of a field have so far."""
+    """Inference of the type of a field: it remembers the types of all values that were observed so far. At the top level, the values are the rows."""
 
     def __init__(self, depth: int = 0, counter: list[int] | None = None) -> None:
         self._depth = depth
@@ -57,10 +57,10 @@ class JsonTypes:
         self._element: JsonTypes | None = None
 
     def observe(self, values: Sequence[Any]) -> None:
-        """Add the types of further values.
+        """Add the types of further values of the field. At the top level, the values are objects, one for each row.
 
         Raises:
-            InvalidInputError: The objects have more different fields than a table should have.
+            InvalidInputError: All objects together have more than `MAX_FIELDS` different fields.
         """
         kinds = set(map(type, values))
         kinds.discard(type(None))
@@ -97,11 +97,11 @@ class JsonTypes:
             self._fields[name].observe(members)
 
     def columns(self) -> list[NestedField]:
-        """Return the fields of the observed objects, in the order in which they first occurred. Their ids are placeholders."""
+        """Return the fields of the observed objects with their types, in the order in which they first occurred. Their ids are placeholders."""
         return [NestedField(number, name, types.common_type()) for number, (name, types) in enumerate(self._fields.items(), start=1)]
 
     def common_type(self) -> IcebergType:
-        """Return the type that all values have. If there is no common type, it is string, and values that are not text become JSON text."""
+        """Return the common type of all observed values. It is string if they have no common type; values that are not strings are then loaded as JSON text."""
         kinds = self._kinds
         if self._depth < MAX_DEPTH:
             if kinds == {dict} and self._fields:
@@ -126,9 +126,9 @@ def column_of(values: list[Any], field: NestedField, reject: Reject) -> pa.Array
     """Convert the values of a column to an Arrow array of its type.
 
     Args:
-        values: Parsed JSON values; None if an object does not have the field.
-        field: The column.
-        reject: Called with the position of each value that does not fit, and the reason; the value becomes null.
+        values: The parsed JSON value of each row; None if the object does not have the field.
+        field: The column, whose type the values are converted to.
+        reject: Called with the index of each row whose value does not fit, and the reason. The value becomes null in the array.
     """
     return _array(values, field.field_type, field.required, range(len(values)), reject)
 
@@ -150,7 +150,7 @@ def _array(values: list[Any], kind: IcebergType, required: bool, rows: Sequence[
 
 
 def _of_type(values: list[Any], python: type, kind: str, rows: Sequence[int], reject: Reject) -> list[Any]:
-    """Return the values, with None for each value that is not of a Python type; such values are rejected."""
+    """Return the values, but None for each value that is not an instance of the Python type. `reject` is called for such values; `kind` is in the reason."""
     if not set(map(type, values)) - {python, type(None)}:
         return values
     members: list[Any] = []
@@ -205,14 +205,15 @@ def _map(values: list[Any], kind: MapType, rows: Sequence[int], reject: Reject) 
 
 
 def _keys(texts: list[Any], kind: IcebergType, owners: Any, rows: Sequence[int], reject: Reject) -> pa.Array:
-    """Convert the keys of maps, which JSON writes as text whatever their type is.
+    """Convert the keys of maps. In JSON they are texts, whatever type the map has in the table.
 
     Args:
-        texts: The keys.
-        kind: Their type.
-        owners: The number of each key's map.
-        rows: The row of each key's map.
-        reject: Called for each row with a key that does not fit, that is empty, or that equals another key of its map; such a key becomes null, or stays twice.
+        texts: The keys of all maps.
+        kind: The type of the keys in the table.
+        owners: For each key, the number of its map.
+        rows: For each key, the index of the row with its map.
+        reject: Called with the index of each row that has a key which does not fit, is empty, or equals another key of its map; and with the reason. A key that
+            does not fit or is empty becomes null; equal keys are both returned.
     """
     if isinstance(kind, StringType):
         return pa.array(texts, pa.string())
@@ -281,7 +282,7 @@ def _check_values(values: list[Any], fits: Callable[[Any], bool], kind: str, row
 
 
 def _is_float(value: Any) -> bool:
-    """Return whether a value is a number that a float can hold, possibly rounded."""
+    """Return whether a value is a number in the range of 64-bit floats; it may be rounded."""
     return type(value) in (float, ExactNumber) or (type(value) is int and abs(value) < _MOST_FLOAT)
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadProgress:
-    """The numbers of rows and bytes that one pass over the files has read.
+    """How far one pass over the files has come.
 
     Attributes:
-        step: `columns` while types are inferred, `rows` while rows are written.
-        rows: The number of rows read so far.
-        done_bytes: The number of bytes read so far, as they are stored.
-        all_bytes: The total size of the files in bytes, as they are stored.
+        step: `columns` if the pass infers the types of columns, `rows` if it reads the rows.
+        rows: The number of rows that have been read.
+        done_bytes: The number of bytes that have been read, before decompression.
+        all_bytes: The total size of the files in bytes, before decompression.
     """
 
     step: str
@@ -34,7 +34,7 @@ class ProgressCounter:
         self._position = 0
 
     def advance(self, rows: int, position: int) -> None:
-        """Add rows, and set the position in the current file in bytes."""
+        """Add a number of rows, set the number of bytes that have been read of the current file, and report the progress."""
         self.rows += rows
         self._position = position
         if self._callback is not None:
@@ -42,6 +42,6 @@ class ProgressCounter:
             self._callback(LoadProgress(step=self._step, rows=self.rows, done_bytes=done, all_bytes=self._all_bytes))
 
     def end_file(self) -> None:
-        """Complete the current file."""
+        """Begin the next file: add the bytes of the current file to those of earlier files."""
         self._earlier_bytes += self._position
         self._position = 0

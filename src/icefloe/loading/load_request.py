@@ -1,4 +1,4 @@
-"""The values that a load takes and returns: `LoadRequest`, `LoadResult`, and `SparkRequest` for rows that Spark reads."""
+"""The arguments and results of a load: `LoadRequest`, `LoadResult`, and `SparkRequest` if Spark reads the rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,28 +10,29 @@ from icefloe.operations.write_result import WriteResult
 from icefloe.spec.schema.schema import Schema
 from icefloe.table.table import Table
 
-# The key in the summary of a snapshot that has the id of the load.
+# The key of the load's id in the summary of a snapshot.
 LOAD_ID = "icefloe.load-id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What a load does with the rows of the files.
+    """The choices of the caller for a load. None of them is required.
 
     Attributes:
-        partition: The partition fields of a new table, such as `month(time)`.
+        partition: The partition fields of a new table, such as `month(time)`; a table that exists must be partitioned in this way.
         properties: The properties of a new table, such as `{"format-version": "3"}`.
-        columns: The columns to load as text, such as `id long, time timestamptz`; by default all columns, with inferred types.
+        columns: The names and types of the columns to load as a text, such as `id long, time timestamptz`; None for all columns, with inferred types.
         options: The options of the reader, such as `{"sep": ";"}`.
-        overwrite: Replace all rows of the table.
-        upsert: The key columns of an upsert. Loaded rows replace existing rows with the same key, others are added. Each file needs every column of the table.
-        where: A filter. Only rows for which it is true are loaded.
-        add_columns: Add columns to the table that only the files have.
-        cast_nanos: Cut timestamps of Parquet files to microseconds.
-        bad_rows: What the load does with rows that cannot be loaded.
-        bad_rows_file: The file for `quarantine`; by default a file beside the first input file.
-        load_id: An id of the load, which the summary of the snapshot gets. A load is refused if the table's history has its id. The default id, which is
-            derived from the files, is in the summary too, but no load is refused because of it.
+        overwrite: Whether the loaded rows replace all rows of the table.
+        upsert: The key columns of an upsert: a loaded row replaces the existing row with the same key, or is added if there is no such row. Each file must have
+            every column of the table. Empty for an append.
+        where: A filter as text. Only rows for which it is true are loaded. None loads all rows.
+        add_columns: Whether columns that the files have and the table does not have are added to the table.
+        cast_nanos: Whether timestamps of Parquet files in nanoseconds are cut to microseconds.
+        bad_rows: What the load does with rows that cannot be loaded: `fail`, `skip` or `quarantine`.
+        bad_rows_file: The path of the file for `quarantine`; None for a file beside the first input file.
+        load_id: The id of the load, which is added to the summary of the snapshot. The load is refused if a snapshot of the table has the same id already. None
+            for an id that is derived from the files, for which no load is refused.
     """
 
     partition: str | Sequence[str] = ()
@@ -48,10 +49,10 @@ class LoadRequest:
     load_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Convert single names to lists, and check the options.
+        """Convert a single name to a tuple of names, and check the fields.
 
         Raises:
-            InvalidInputError: Options contradict each other.
+            InvalidInputError: A field has a wrong value, or two fields contradict each other.
         """
         for name in ("partition", "upsert"):
             value = getattr(self, name)
@@ -76,13 +77,13 @@ class LoadResult:
 
     Attributes:
         table: The table after the load.
-        write: The result of the commit.
-        load_id: The id of the load, which the summary of the snapshot has.
-        bad_rows: The number of rows that were not loaded because they are bad.
-        first_bad_rows: The first bad rows.
-        bad_rows_file: The file with all bad rows; None if there are none, or if no such file was requested.
-        filtered_rows: The number of rows for which the filter was not true.
-        mixed_columns: New columns of CSV files that are `string` although nearly all of their values have another type.
+        write: The result of the write: its snapshot, and the numbers of rows and files.
+        load_id: The id of the load, which the summary of the snapshot contains.
+        bad_rows: The number of bad rows, which were not loaded.
+        first_bad_rows: The first five bad rows.
+        bad_rows_file: The path of the file with all bad rows; None if there are no bad rows, or `bad_rows` is not `quarantine`.
+        filtered_rows: The number of rows that were not loaded because the filter was not true for them.
+        mixed_columns: New columns of CSV files that have the type `string` although nearly all of their values have another type.
     """
 
     table: Table
@@ -97,13 +98,14 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRequest:
-    """A description of files for Spark to read.
+    """The arguments with which Spark reads the files of a load.
 
     Attributes:
         paths: The locations of the files.
         file_format: Spark's name of the format.
         columns: The columns to load.
-        read_as: All columns of the files in their order, for CSV files, whose columns Spark matches by position; otherwise equal to `columns`.
+        read_as: The schema for Spark's reader. For CSV files, whose columns Spark matches by position, it has all columns of the files in their order; for
+            other files it is equal to `columns`.
         options: The options of Spark's reader.
     """
 

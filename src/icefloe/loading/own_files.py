@@ -1,4 +1,4 @@
-"""`OwnFiles`: the files that a load writes. They are recognised by the ids in their names, so that a failed load deletes only its own files."""
+"""`OwnFiles`: the files that a load wrote for a new table. They are recognised by the ids in their names, so that a failed load deletes only its own files."""
 
 import os
 from contextlib import suppress
@@ -8,7 +8,7 @@ from icefloe.operations.table_handle import RandomIds
 
 
 class RecordedIds(RandomIds):
-    """A source of random ids that remembers all ids that it returned."""
+    """A source of random ids that remembers, in `drawn`, all UUIDs that it returned."""
 
     def __init__(self) -> None:
         self.drawn: set[str] = set()
@@ -21,17 +21,17 @@ class RecordedIds(RandomIds):
 
 
 class OwnFiles:
-    """The files of one load. `ids` is the source of the ids in the files' names, including those that interrupted Spark tasks wrote."""
+    """Deletes the files of a failed load that created a table. `ids` is the source of the ids in the names of the files, also of those of Spark tasks."""
 
     def __init__(self) -> None:
         self.ids = RecordedIds()
         self._new_folders: list[str] = []
 
     def begin_table(self, location: str) -> None:
-        """Remember the folders that a new table needs and that do not exist yet, which are deleted if the load fails. Object stores have no folders.
+        """Remember which local folders of a new table do not exist yet, so that `delete` deletes them. For object stores, which have no folders, do nothing.
 
         Args:
-            location: The location of the new table, to which nothing has been written.
+            location: The location of the new table. Nothing has been written to it yet.
         """
         folder = local_path(location) if scheme_of(location) == "file" else ""
         while folder and not os.path.lexists(folder):
@@ -39,7 +39,7 @@ class OwnFiles:
             folder = os.path.dirname(folder)
 
     def delete(self) -> None:
-        """Delete the files that this load wrote for a new table, and the new folders if they are empty then. Files of a concurrent load there are kept."""
+        """Delete the local files of this load, and then the new folders if they are empty. Files of a concurrent load in these folders are kept."""
         for parent, _, names in os.walk(self._new_folders[0], topdown=False) if self._new_folders else ():
             for name in names:
                 if any(drawn in name for drawn in self.ids.drawn):

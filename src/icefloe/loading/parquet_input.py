@@ -1,4 +1,4 @@
-"""Rows of Parquet files: the columns of all footers by name, and batches of rows. Only names and types of a footer are used."""
+"""Reads the rows of Parquet files. Columns of different files are the same column if they have the same name; field ids are ignored."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _BATCH_ROWS: Final = 64 * 1024
 
 
 class ParquetInput:
-    """The rows of Parquet files."""
+    """Reads the columns and rows of Parquet files. The attribute `row_count` is the number of rows of all files."""
 
     def __init__(self, files: InputFiles, *, casts_nanoseconds: bool, keeps_nanoseconds: bool) -> None:
         """Read the footer of every file.
@@ -31,12 +31,12 @@ class ParquetInput:
         Args:
             files: The files.
             casts_nanoseconds: Whether timestamps in nanoseconds are cut to microseconds.
-            keeps_nanoseconds: Whether the format version of the table supports timestamps in nanoseconds.
+            keeps_nanoseconds: Whether the format version of the table has types for timestamps in nanoseconds.
 
         Raises:
             DataFileFormatError: A file is not a complete Parquet file.
-            InvalidSchemaError: A file has two columns of the same name, or a column has types in two files that cannot be joined.
-            UnsupportedTypeError: A column has a type that tables do not have, or nanoseconds that would be lost.
+            InvalidSchemaError: A file has two columns of the same name, or a column has types in two files that have no common type.
+            UnsupportedTypeError: A column has a type that tables do not have; or timestamps in nanoseconds, and both flags are false.
         """
         self._files, self._casts = files, casts_nanoseconds
         schemas = []
@@ -73,17 +73,24 @@ class ParquetInput:
         self.names: list[str] = list(merged.names)
 
     def names_by_file(self) -> Mapping[str, Names]:
-        """Return the column names of each file, by its path."""
+        """Return the column names of each file, by the path of the file."""
         return {path: arrow_names(list(schema)) for path, schema in self._schemas.items()}
 
     def infer(self, known: Mapping[str, IcebergType], progress: ProgressCounter) -> list[NestedField]:  # noqa: ARG002
-        """Return the columns of all files, with their types."""
+        """Return the columns of all files, with the types in the files. The arguments are not used.
+
+        Raises:
+            InvalidInputError: The files have no columns.
+        """
         if not self._columns.fields:
             raise InvalidInputError(f"{self._files.described}: the files have no columns", next_step="give files with columns in them")
         return list(self._columns.fields)
 
     def batches(self, fields: Sequence[NestedField], bad_rows: BadRowCollector, progress: ProgressCounter) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with the columns of `fields`, in the types of the files. Rows without a required value are added to `bad_rows`."""
+        """Yield the rows of all files, with the columns of `fields`, but with the types of the files.
+
+        Rows in which a required column is null are added to `bad_rows` instead.
+        """
         target = pa.schema([self._merged.field(field.name) for field in fields])
         for path in self._files.paths:
             names = [field.name for field in fields if field.name in self._schemas[path].names]
@@ -132,12 +139,12 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
 
 
 def _without_metadata(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with only names and types: field ids in the metadata of a file belong to another table."""
+    """Return a schema with the same names and types, but without metadata: the field ids in a file belong to another table."""
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return a type whose inner fields have no metadata and are nullable."""
+    """Return a type without metadata, nullability and encodings: inner fields are nullable, all lists are `pa.list_`, and dictionaries are decoded."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(kind.field(index).name, _plain(kind.field(index).type)) for index in range(kind.num_fields)])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

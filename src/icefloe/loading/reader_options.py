@@ -1,6 +1,6 @@
-"""Options of the readers of CSV, JSON and Parquet files, under Spark's names. Unknown options, and those that `load` sets itself, are refused.
+"""The options for reading CSV and JSON files, with the names of Spark's options. Unknown options, and options that `load` sets itself, are refused.
 
-An option has the same effect whether Arrow or Spark reads the files.
+An option has the same effect whether Arrow or Spark reads the files. There are no options for Parquet files.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Final
 from icefloe.errors import InvalidInputError
 from icefloe.loading.input_files import InputFormat
 
-# Options that both Arrow and Spark have.
+# The options that a load accepts, by the format of its files. Arrow and Spark both have them.
 _SHARED: Final[Mapping[InputFormat, tuple[str, ...]]] = {
     InputFormat.CSV: ("sep", "delimiter", "quote", "escape", "nullValue", "comment", "encoding", "charset"),
     InputFormat.JSON: ("encoding", "charset"),
@@ -19,7 +19,7 @@ _SHARED: Final[Mapping[InputFormat, tuple[str, ...]]] = {
 }
 _SYNONYMS: Final[Mapping[str, str]] = {"delimiter": "sep", "charset": "encoding"}
 
-# Names of these options in other readers of CSV.
+# Names of these options in other readers of CSV, each with its name here, for the error message.
 _ALIASES: Final[Mapping[str, str]] = {
     "separator": "sep",
     "seperator": "sep",
@@ -40,7 +40,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "character_set": "charset",
 }
 
-# Options that `load` sets itself, each with what the user can use instead.
+# Options that `load` sets itself, each with a text about what the user can do instead.
 _OVERRIDDEN: Final[Mapping[str, str]] = {
     "header": "files have a header line; for files without one, write it first",
     "mode": "use --bad-rows fail, skip or quarantine",
@@ -68,7 +68,16 @@ _OVERRIDDEN: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderOptions:
-    """Options of a reader. `quote` is empty if quotes have no special meaning, `escape` if quotes are escaped by doubling them, as in RFC 4180."""
+    """The options for reading the files of a load.
+
+    Attributes:
+        sep: The separator between the values of CSV.
+        quote: The quote around values of CSV; empty if quotes have no special meaning.
+        escape: The character before an escaped character of CSV; empty if quotes are escaped by doubling them, as in RFC 4180.
+        null_value: A text that is read as null in CSV, in addition to the empty text; None for no such text.
+        comment: The character at the start of lines of CSV that are comments; empty if there are no comments.
+        encoding: The encoding of text files.
+    """
 
     sep: str = ","
     quote: str = '"'
@@ -79,10 +88,10 @@ class ReaderOptions:
 
 
 def reader_options(options: Mapping[str, str], file_format: InputFormat) -> ReaderOptions:
-    r"""Check options and return them as a value.
+    r"""Check options, and convert them to `ReaderOptions`.
 
     Args:
-        options: The values of the options by name, in any letter case as in Spark. The tab separator may be written as `\t`.
+        options: The values of the options by their names. Names may have any letter case, as in Spark. The separator tab may be written as `\t`.
         file_format: The format of the files.
 
     Raises:
@@ -122,7 +131,7 @@ def reader_options(options: Mapping[str, str], file_format: InputFormat) -> Read
 
 
 def spark_options(options: ReaderOptions, file_format: InputFormat) -> dict[str, str]:
-    """Return the options as Spark's reader of the format takes them."""
+    """Convert the options to the options of Spark's reader of the format."""
     if file_format is not InputFormat.CSV:
         return {"encoding": options.encoding} if file_format is InputFormat.JSON and options.encoding != "utf-8" else {}
     chosen = {

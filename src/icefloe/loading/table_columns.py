@@ -1,4 +1,4 @@
-"""Columns of files compared with those of a table: their types in the table, new columns that the table does not have, and columns that the files lack."""
+"""Compares the columns of files with those of a table: their types in the table, new columns that the table does not have, and columns that the files lack."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
 
 
 def schema_of(fields: Iterable[NestedField]) -> Schema:
-    """Return a schema of the fields with new ids from 1."""
+    """Return a schema of the fields, including nested fields, with new field ids from 1 on."""
     numbers = count(1)
     return Schema(
         *(
@@ -23,7 +23,7 @@ def schema_of(fields: Iterable[NestedField]) -> Schema:
 
 
 def with_table_types(fields: Sequence[NestedField], table_fields: Sequence[NestedField]) -> list[NestedField]:
-    """Return the fields of files with the table's types, within structs too. Fields that the table does not have are unchanged."""
+    """Return the fields of files with the types that fields of the same name have in the table, also inside structs and lists. Other fields are unchanged."""
     known = {field.name: field for field in table_fields}
     return [
         replace(
@@ -38,7 +38,7 @@ def with_table_types(fields: Sequence[NestedField], table_fields: Sequence[Neste
 
 
 def with_new_columns(table_fields: Sequence[NestedField], fields: Sequence[NestedField]) -> list[NestedField]:
-    """Return the table's fields followed by the optional new fields of files that the table does not have. Structs are extended in the same way."""
+    """Return the table's fields, followed by the fields that only the files have, as optional fields. Inner structs are extended in the same way."""
     given = {field.name: field for field in fields}
     old = [
         replace(field, field_type=_join_types(field.field_type, given[field.name].field_type, only_known=False))
@@ -65,9 +65,9 @@ def check_complete(names_by_file: Mapping[str, Names], loaded: Names, schema: Sc
     """Check that each file of an upsert has every column of the table, and every field of its structs.
 
     Args:
-        names_by_file: The column names of each file.
-        loaded: The names of the columns that are loaded.
-        schema: The columns of the table.
+        names_by_file: The column names of each file, by the path of the file.
+        loaded: The names of the columns that are loaded; other columns of the files do not count.
+        schema: The schema of the table.
         table: The name of the table, for the error.
 
     Raises:
@@ -88,15 +88,15 @@ def check_complete(names_by_file: Mapping[str, Names], loaded: Names, schema: Sc
 
 
 def check_letter_case(before: Schema, after: Schema, table: str) -> None:
-    """Check that the names of new columns are not ambiguous in Spark.
+    """Check that no new column differs from another column only in letter case, because Spark could not distinguish them.
 
     Args:
-        before: The columns of the table before the load; empty for a new table.
-        after: The columns after the load.
+        before: The schema of the table before the load; empty for a new table.
+        after: The schema of the table after the load.
         table: The name of the table, for the error.
 
     Raises:
-        InvalidSchemaError: The name of a new column, or of a field of a struct, differs from another one only in letter case.
+        InvalidSchemaError: A new column, or a new field of a struct, differs from another column or field only in letter case.
     """
     old = {path for path, _ in walk(before.fields)}
     paths = [path for path, _ in walk(after.fields)]

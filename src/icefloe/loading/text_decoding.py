@@ -15,10 +15,10 @@ _OTHER_MARKS: Final = (
 
 
 def utf8_decoder(encoding: str, path: str) -> Callable[[bytes, bool], bytes]:
-    """Return a function that converts the blocks of one file to UTF-8, in their order.
+    """Return a function that converts the blocks of one file, in their order, to UTF-8 without a byte order mark. See `decode` of `open_bytes`.
 
-    UTF-8 is not checked, because the reader reports invalid characters with their lines. The function raises `InvalidInputError` for a file that begins with
-    the byte order mark of another encoding, and `UnicodeError` for an invalid character.
+    A file in UTF-8 is not checked for invalid characters, because the reader reports them with their lines; but the function raises `InvalidInputError` if the
+    file begins with the byte order mark of another encoding. For other encodings, it raises `UnicodeError` for an invalid character.
 
     Args:
         encoding: The encoding of the file.

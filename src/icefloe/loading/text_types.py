@@ -1,7 +1,7 @@
-"""Types of text: inference of the type that all texts of a column have, and conversion of texts to a type.
+"""Infers the narrowest type to which all texts of a column can be converted, and converts texts to a type.
 
-Numbers are decimal, dates and times are ISO 8601. Nothing else is recognised: a number with a leading zero, such as a post code or telephone number, stays
-text.
+Numbers are recognised in decimal notation, dates and times in ISO 8601, and booleans as `true` and `false`. The inferred type of a column that contains a
+number with a leading zero, such as a post code or telephone number, is string.
 """
 
 import re
@@ -37,16 +37,16 @@ from icefloe.spec.types import (
     UUIDType,
 )
 
-# The beginning of texts of any type except string, and of texts of dates and timestamps.
+# Patterns of the beginning of texts that can have a type other than string, and of texts of dates and timestamps.
 _BEGINNING: Final = r"(?i)^(?:[+-]?(?:\d|\.\d|inf|nan)|true$|false$)"
 _BEGINNING_OF_TIME: Final = re.compile(r"[+-]?\d{4,9}-", re.ASCII)
 _TIMESTAMP = r"^(?:\d{4}|[+-]\d{4,9})-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,9})?"
-# A year with a sign, which is above 9999 or below 0. Arrow reads only years of four digits.
+# A date with a sign before its year. Such years can be above 9999 or below 0, which Arrow cannot read, because it reads only years of four digits.
 _FAR_YEAR = r"^[+-]\d{4,9}-"
 _ZONE = r"(Z|[+-]\d{2}:?\d{2})$"
 _LEADING_ZERO = r"^[+-]?0\d"
 _MOST_DIGITS = 38
-# The number of texts of a block on which a type is tried first, before all texts are.
+# The number of texts of a block for which a type is tried first. Only if all of them can be converted, the other texts are tried.
 _SAMPLE: Final = 64
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}", re.ASCII)
 
@@ -54,7 +54,7 @@ Texts = Any  # a pyarrow.StringArray
 
 
 def type_with_article(kind: IcebergType) -> str:
-    """Return a type with its article, such as "an int", for the sentence that a value does not fit it."""
+    """Return the name of a type with its article, such as "an int", for messages such as "is not an int"."""
     if isinstance(kind, TimestampType | TimestampNanoType):
         return f"a {kind} (without a time zone)"
     return f"{'an' if str(kind)[0] in 'aeiou' else 'a'} {kind}"
@@ -115,7 +115,7 @@ def _is_timestamptz(texts: Texts) -> bool:
     return _all_match(texts, f"{_TIMESTAMP}({_ZONE}|$)") and _is_convertible(texts, TimestamptzType())
 
 
-# The narrowest type comes first: the column gets the first type that all its texts have.
+# The types in the order of preference, the narrowest first: a column gets the first type to which all its texts can be converted.
 _CANDIDATES: Final[tuple[tuple[PrimitiveType, Callable[[Texts], bool]], ...]] = (
     (BooleanType(), _is_boolean),
     (LongType(), _is_long),
@@ -125,14 +125,14 @@ _CANDIDATES: Final[tuple[tuple[PrimitiveType, Callable[[Texts], bool]], ...]] = 
     (TimestampType(), _is_timestamp),
     (TimestamptzType(), _is_timestamptz),
 )
-# A column of strings is reported as mixed if at least this share of its values has one of these types.
+# A column of strings is reported as mixed if at least the share `NEAR_SHARE` of its values can be converted to one of these types.
 _NEAR: Final = (LongType(), DoubleType(), DateType(), TimestampType(), TimestamptzType(), BooleanType())
 NEAR_SHARE: Final = 0.95
 TIMESTAMPS: Final = (TimestampType(), TimestamptzType())
 
 
 def _possible_types(text: str) -> tuple[type[PrimitiveType], ...]:
-    """Return the types besides string that a text can have, judging by its beginning."""
+    """Return the types, besides string, to which a text may be convertible, judging by its beginning."""
     if _BEGINNING_OF_TIME.match(text):
         return (DateType, TimestampType, TimestamptzType)
     if text[0] in "tTfF":
@@ -141,24 +141,24 @@ def _possible_types(text: str) -> tuple[type[PrimitiveType], ...]:
 
 
 class TextTypes:
-    """Inference of a column's type: the types to which every text that was observed so far can be converted."""
+    """Inference of the type of a column: it remembers the types to which all texts that were observed so far can be converted."""
 
     def __init__(self, kinds: Sequence[PrimitiveType] | None = None) -> None:
-        """Prepare to observe.
+        """Begin without texts.
 
         Args:
-            kinds: The possible types besides string; None for all.
+            kinds: The types that may be inferred, besides string; None for all types of `_CANDIDATES`.
         """
         self._candidates = [case for case in _CANDIDATES if kinds is None or case[0] in kinds]
         self._is_empty = True
 
     @property
     def is_decided(self) -> bool:
-        """Whether only string is possible, so that no more texts need to be observed."""
+        """Whether the type can only be string, so that no more texts need to be observed."""
         return not self._candidates
 
     def observe(self, texts: Texts) -> None:
-        """Remove the types that one of the texts does not have. Nulls have every type."""
+        """Observe further texts of the column: rule out the types to which one of them cannot be converted. Nulls and blank texts rule out no type."""
         if not self._candidates:
             return
         present = texts.drop_null()
@@ -172,18 +172,18 @@ class TextTypes:
         self._drop(present)
 
     def _drop(self, texts: Texts) -> None:
-        """Remove the types that one of the texts does not have. To save conversions, the first text rules out some types by its beginning."""
+        """Rule out the types to which one of the texts cannot be converted. To save conversions, the beginning of the first text rules out types first."""
         if len(texts):
             kinds = _possible_types(texts[0].as_py())
             self._candidates = [case for case in self._candidates if isinstance(case[0], kinds) and case[1](texts)]
 
     def narrowest_type(self) -> PrimitiveType:
-        """Return the narrowest type that all texts have; string if there were no texts."""
+        """Return the narrowest type to which all observed texts can be converted; string if no text was observed."""
         return self._candidates[0][0] if self._candidates and not self._is_empty else StringType()
 
 
 def nearest_type(texts: Texts) -> PrimitiveType | None:
-    """Return the first type that nearly all of some texts have; None if there is no such type, or if a number has a leading zero."""
+    """Return the first type to which nearly all of the texts can be converted. Return None if there is no such type, or a number has a leading zero."""
     trimmed, most_wrong = _trim(texts), int((1 - NEAR_SHARE) * len(texts))
     # Columns of words are recognised by the beginnings of their texts, because the conversions below take a hundred times as long.
     typed = pc.sum(pc.match_substring_regex(trimmed, _BEGINNING)).as_py() or 0
@@ -193,7 +193,7 @@ def nearest_type(texts: Texts) -> PrimitiveType | None:
 
 
 def _nearly_all_have(trimmed: Texts, kind: PrimitiveType, most_wrong: int) -> bool:
-    """Return whether at most `most_wrong` texts do not have a type. The search ends as soon as there are more."""
+    """Return whether at most `most_wrong` texts cannot be converted to a type. The search ends when more such texts were found."""
     convert = _CONVERSIONS[type(kind)]
     distinct = trimmed.unique().drop_null()
     wrong = list(islice(_not_convertible(distinct, lambda some: convert(some, kind)), most_wrong + 1))
@@ -201,7 +201,7 @@ def _nearly_all_have(trimmed: Texts, kind: PrimitiveType, most_wrong: int) -> bo
 
 
 def wrong_texts(texts: Texts, kind: PrimitiveType) -> NDArray[np.bool_]:
-    """Return a mask of the texts that do not have a type. Nulls have every type."""
+    """Return a mask that is true for the texts that cannot be converted to a type. It is false for nulls."""
     is_wrong = from_text(texts, kind)[1]
     return np.zeros(len(texts), bool) if is_wrong is None else is_wrong
 
@@ -217,10 +217,10 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
         kind: The type.
 
     Returns:
-        The values, with null for texts that do not fit; and a mask of these texts, or None if all texts fit.
+        An array of the values, with null for texts that cannot be converted; and a mask that is true for these texts, or None if all texts were converted.
 
     Raises:
-        UnsupportedTypeError: No text can be converted to the type.
+        UnsupportedTypeError: Texts are never converted to this type, such as a struct.
     """
     if isinstance(kind, StringType):
         return texts, None
@@ -242,13 +242,13 @@ def from_text(texts: Texts, kind: IcebergType) -> tuple[Any, NDArray[np.bool_] |
 
 
 def _trim(texts: Texts) -> Texts:
-    """Remove the spaces around texts. Empty texts become null, because only columns of strings have empty values."""
+    """Remove the white space around texts. Texts that are empty then become null, because only columns of strings can have empty values."""
     trimmed = pc.utf8_trim_whitespace(texts)
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _not_convertible(texts: Texts, convert: Callable[[Texts], Any]) -> Iterator[str]:
-    """Yield the texts that cannot be converted. They are found by bisection."""
+    """Yield the texts for which `convert` fails. They are found by bisection, because `convert` only shows whether a whole array can be converted."""
     waiting = [texts]
     while waiting:
         some = waiting.pop()
@@ -270,10 +270,10 @@ def _cast_integer(texts: Texts, kind: IcebergType) -> Any:
 
 
 def _cast_time_of_any_year(texts: Texts, kind: IcebergType) -> Any:
-    """Convert texts to dates or timestamps.
+    """Convert texts to dates or timestamps of any year.
 
     Raises:
-        pyarrow.ArrowInvalid, ValueError: A text has a wrong form, or a year that the type cannot have.
+        pyarrow.ArrowInvalid, ValueError: A text is not a date or timestamp, or its year is beyond the range of the type.
     """
     is_far = pc.match_substring_regex(texts, _FAR_YEAR)
     if not pc.any(is_far).as_py():
@@ -336,16 +336,16 @@ _CONVERSIONS: Final[Mapping[type[IcebergType], Callable[[Texts, Any], Any]]] = {
 
 
 def _without_plus(texts: Texts) -> Texts:
-    """Remove plus signs, which Arrow does not accept before whole numbers."""
+    """Remove the plus signs before numbers, because Arrow does not accept them before whole numbers."""
     return pc.replace_substring_regex(texts, r"^\+(\d)", r"\1") if pc.any(pc.starts_with(texts, "+")).as_py() else texts
 
 
 def _of_microseconds(texts: Texts) -> Texts:
-    """Cut fractions of a second after six digits, as Spark does."""
+    """Cut fractions of seconds to six digits, as Spark does."""
     return pc.replace_substring_regex(texts, r"(\.\d{6})\d{1,3}", r"\1")
 
 
 def _with_zone(texts: Texts) -> Texts:
-    """Add the zone UTC to times without a zone, and midnight UTC to dates."""
+    """Add the zone UTC to timestamps without a zone, and the time midnight in UTC to dates."""
     dates = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2}-\d{2})$", r"\1T00:00:00Z")
     return pc.if_else(pc.match_substring_regex(dates, _ZONE), dates, pc.binary_join_element_wise(dates, "Z", ""))
