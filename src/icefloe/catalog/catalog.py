@@ -448,6 +448,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             The table.
 
         Raises:
+            NoSuchNamespaceError: the namespace does not exist.
             TableAlreadyExistsError: the name is taken.
             CommitConflictError: with `overwrite`, another writer committed to the table of this name meanwhile.
             NoSuchFileError, MetadataFormatError: the file is missing or damaged.

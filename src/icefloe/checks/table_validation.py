@@ -197,7 +197,7 @@ class _Run:
         )
 
     def _content(self) -> TableContent | None:
-        """Return the readable parts of the metadata file; None if it is not a JSON object."""
+        """Return the readable parts of the metadata file; None, with a finding, if it is unreadable, is no JSON object, or has an unknown format version."""
         try:
             text = inflate(self._stored_metadata(), self._location)
             top_level(text, self._location)

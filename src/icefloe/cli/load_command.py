@@ -182,6 +182,7 @@ def choose_engine(engine: LoadEngine, files: InputFiles, request: LoadRequest) -
 
     Raises:
         InvalidInputError: The user chose Spark, which cannot read the files.
+        NotInstalledError: The user chose Spark, which is not installed.
     """
     obstacle = _obstacle_to_spark(files, request)
     if engine is LoadEngine.SPARK and obstacle is not None:

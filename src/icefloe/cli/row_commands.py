@@ -178,7 +178,7 @@ def _source(parts: tuple[str, ...], choice: CatalogChoice) -> TableReader | Meta
     """Return the table or metadata table that a name in a statement refers to. The first part of the name may be the name of the catalog.
 
     Raises:
-        NeedsSparkError: The name is the name of a view.
+        NeedsSparkError: The name is that of a view, or ends with a selector of a branch, tag or time.
         NoSuchTableError: There is no such table.
     """
     opened, name = _catalog_of(parts, choice)

@@ -79,7 +79,7 @@ def parse_select(text: str) -> SelectStatement:
 
     Raises:
         NeedsSparkError: The statement is not a SELECT from one table in the supported form.
-        InvalidInputError: The statement is empty.
+        InvalidInputError: The text is empty, or has more than one statement.
     """
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
@@ -129,7 +129,9 @@ def run_on_table(statement: SelectStatement, table: TableReader, *, tolerant: bo
         The rows of the result.
 
     Raises:
+        NoSuchSnapshotError: The table does not have the version in the statement.
         InvalidSchemaError, InvalidFilterError: The statement names an unknown column, or compares a column with a value of another type.
+        NeedsSparkError: A column is in a list or map, or the rows cannot be sorted by a column of its type.
         IcefloeError: The errors of `DataScan.to_arrow`.
     """
     scan = replace(scan_of(table, statement.version), tolerant=tolerant)
@@ -213,7 +215,7 @@ class _Reader:
         return path, path[-1]
 
     def path(self, tree: Any) -> Path:
-        """Return the parts of a column's name, without the name of the table."""
+        """Return the parts of a column's name, without the name of the table. Raises `NeedsSparkError` for any other expression."""
         parts = tree.parts if isinstance(tree, exp.Column | exp.Dot) else ()
         if not parts or not all(isinstance(part, exp.Identifier) for part in parts):
             raise NeedsSparkError(f"{tree.sql(dialect='spark')} is more than the name of a column")

@@ -269,7 +269,9 @@ class ManifestMergeManager:
         return tuple(new_files[manifest.manifest_path] for manifest in manifests if manifest.manifest_path in new_files)
 
     def merge(self, base: TableMetadata, manifests: Sequence[ManifestFile], read: Read) -> MergedManifests:
-        """Merge small manifests as the table's properties require, and drop older manifests without live files.
+        """Merge small manifests as the table's properties require, except encrypted ones, and drop older manifests without live files.
+
+        If `merges` is false, nothing changes.
 
         Args:
             base: the table, with the properties.

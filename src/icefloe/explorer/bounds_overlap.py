@@ -166,7 +166,7 @@ def _explanation(ranges: ColumnRanges) -> Markup:
 
 
 def column_ranges(files: FilesOfBranch, field_id: int) -> ColumnRanges | None:
-    """Return the bounds of all files in a column; None if no file has comparable bounds."""
+    """Return the bounds in a column of all files that have both; None if no file has comparable bounds."""
     kind = files.schema.find_type(field_id)
     if not isinstance(kind, PrimitiveType):
         return None

@@ -142,8 +142,8 @@ def data_file(reader: TableReader, which: str | int = 1, snapshot_id: int | None
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
-        NoSuchFileError: A file that the metadata names does not exist.
-        InvalidInputError: No file matches, or several do.
+        NoSuchFileError: No file matches, or a file that the metadata names does not exist.
+        InvalidInputError: Several files match.
         AvroFormatError: A manifest or manifest list is damaged.
         ManifestFormatError: A manifest or manifest list violates the format.
         DataFileFormatError: The file is damaged, or is not Parquet although its entry states it.

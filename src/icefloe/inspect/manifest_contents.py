@@ -241,8 +241,8 @@ def manifest(reader: TableReader, which: str | int = 1, snapshot_id: int | None 
 
     Raises:
         NoSuchSnapshotError: The snapshot does not exist.
-        NoSuchFileError: A file that the metadata names does not exist.
-        InvalidInputError: No manifest matches, or several do.
+        NoSuchFileError: No manifest matches, or a file that the metadata names does not exist.
+        InvalidInputError: Several manifests match.
         AvroFormatError: A manifest or manifest list is damaged.
         ManifestFormatError: A manifest or manifest list violates the format.
     """

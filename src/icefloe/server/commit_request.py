@@ -78,7 +78,7 @@ def requested_commit(identifier: Identifier, body: Any, where: str = "$") -> Req
         where: The JSON path of the part, for errors.
 
     Raises:
-        RefusedRequest: The body has a wrong form, or an unknown update or requirement.
+        RefusedRequest: The body has a wrong form, an unknown update or requirement, or other requirements beside `assert-create`.
     """
     content = checked_object(body, where, Key("requirements", an_array), Key("updates", an_array))
     requirements, updates = parsed_commit(content, where)

@@ -100,7 +100,8 @@ def _request(table: Table, content: Mapping[str, Any], most_values: int) -> dict
         most_values: The most literals and conditions that the filter may have.
 
     Raises:
-        RefusedRequest: The request has both a snapshot and a range of snapshots, a negative number of rows, or a filter with too many values.
+        RefusedRequest: The request has both a snapshot and a range of snapshots, only one end of a range, a negative number of rows, or a filter that is null
+            or has too many values.
     """
     if (content.get("min-rows-requested") or 0) < 0:
         raise bad_request(f"min-rows-requested is {content['min-rows-requested']}; it is a whole number from 0")

@@ -79,7 +79,7 @@ def add_user(path: str, name: str, grants: tuple[Grant, ...]) -> str:
         The new token, which is stored nowhere.
 
     Raises:
-        InvalidInputError: The name has characters other than letters, digits and `._@-`, or the file is not a file of users.
+        InvalidInputError: The name has characters other than letters, digits and `._@-`, `grants` is empty, or the file is not a file of users.
         StoragePermissionError: Other users of the machine may change the file, or the current user may not.
         StorageError: The file cannot be written.
     """

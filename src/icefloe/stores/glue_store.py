@@ -69,7 +69,12 @@ class GlueCatalogStore(MetastoreStore):
         return glue_objects.namespace_properties(self._database(namespace))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """Create a namespace. See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name with several levels."""
+        """Create a namespace. See `CatalogStore.create_namespace`.
+
+        Raises:
+            UnsupportedFeatureError: the name has several levels.
+            InvalidIdentifierError: the name has upper-case letters.
+        """
         if len(namespace) != 1:
             raise self._nesting_error(namespace)
         _refuse_upper_case(namespace)

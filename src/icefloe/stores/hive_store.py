@@ -75,7 +75,12 @@ class HiveCatalogStore(MetastoreStore):
             return hive_objects.namespace_properties(self._database(session, namespace))
 
     def create_namespace(self, namespace: Identifier, properties: Mapping[str, str]) -> None:
-        """Create a namespace. See `CatalogStore.create_namespace`. Raises `UnsupportedFeatureError` for a name with several levels."""
+        """Create a namespace. See `CatalogStore.create_namespace`.
+
+        Raises:
+            UnsupportedFeatureError: the name has several levels.
+            InvalidIdentifierError: the metastore would change or refuse the name.
+        """
         if len(namespace) != 1:
             raise self._nesting_error(namespace)
         _check_name(namespace[0], _DATABASE_NAME)

@@ -300,7 +300,7 @@ class ScanTaskReader:
         return [self._residual(text) for text in texts], numpy_of(places)
 
     def _residual(self, text: bytes) -> BooleanExpression:
-        """Parse a residual. If the server sent none, or it cannot be parsed, return the whole filter."""
+        """Parse a residual. If the server sent none, or Icefloe does not support it, return the whole filter. Raises `FormatError` if it is malformed."""
         request = self._request
         if text in (b"", b"null"):
             return request.row_filter
