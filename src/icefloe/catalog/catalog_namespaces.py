@@ -36,7 +36,9 @@ class CatalogNamespaces(CatalogBase):
 
         Raises:
             NamespaceAlreadyExistsError: the namespace exists.
+            NoSuchNamespaceError: the server of a REST catalog requires the parent, which does not exist.
             InvalidIdentifierError, InvalidPropertyError: the catalog cannot store the name, or the value of a property.
+            UnsupportedFeatureError: the catalog lacks namespaces of several levels, or properties of namespaces.
         """
         self.store.create_namespace(self.levels(namespace), property_texts(properties or {}, "namespace"))
 

@@ -210,7 +210,8 @@ def type_findings(
 
     Args:
         arrow_schema: The columns of the file, with field ids.
-        schemas: The schemas of the table, the current one first. A column is missing only if all of them require it: which one wrote the file is unknown.
+        schemas: The schemas of the table, the current one first. A column is missing only if all of them require it, because the file's own schema is unknown,
+            and if it has no initial default.
         constants: Field ids of columns whose value comes from the partition, so that the file need not have them.
         floors_nanoseconds: Whether the file's reader returns all timestamps in nanoseconds, regardless of the file's unit.
         place: The place of the findings: the arguments of `Rule.finding` that they have in common.

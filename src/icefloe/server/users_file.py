@@ -55,7 +55,7 @@ def read_token(path: str) -> Users:
     Raises:
         NoSuchFileError: There is no such file.
         StoragePermissionError: Other users of the machine may read or change the file.
-        InvalidInputError: The token is too short to be random.
+        InvalidInputError: The token is too short to be random, or contains a blank.
     """
     token = _text(path, _READ_BY_OTHERS).strip().split("\n", 1)[0].strip()
     if len(token) < SHORTEST_TOKEN or any(sign.isspace() for sign in token):
