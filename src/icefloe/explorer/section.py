@@ -140,7 +140,7 @@ def anchor(target: str | None, text: Child, class_: str | None = None) -> Markup
 def pager(
     request: PageRequest, page: str, name: str, start: int, count: int, size: int = PAGE_LINES, query: Mapping[str, object] | None = None
 ) -> Markup | None:
-    """Return links to the previous and next lines of a list; None if all lines are on this page.
+    """Return links to the previous and next lines of a list, or in a file without a server the number of further lines; None if there are no further lines.
 
     Args:
         request: The table, and the choices of the reader.
