@@ -148,6 +148,14 @@ def test_files_of_each_round_of_a_plan_of_enough_rows_follow_their_manifest(many
     assert paths == ["m0.avro", *half, f"m{FILES // 2}.avro", *(f"f{number}" for number in range(FILES // 2, FILES))]
 
 
+def test_manifests_behind_enough_rows_are_not_counted_as_read(many: Warehouse) -> None:
+    plan = many.plan("i >= 0", explain=True, enough_rows=1)
+    assert (plan.manifests_total, plan.manifests_read, plan.files_in_skipped_manifests) == (2, 1, FILES // 2)
+    assert [plan.manifest_bytes_read, plan.manifest_bytes_skipped] == [one.bytes for one in plan.decisions.of_level("manifest")]
+    last = plan.decisions.of_level("manifest")[-1]
+    assert (last.path, last.kept, last.reason) == (f"m{FILES // 2}.avro", False, Reason.ENOUGH_ROWS)
+
+
 def test_an_explained_plan_can_be_pickled(many: Warehouse) -> None:
     for plan in (many.plan("i >= 2000", explain=True), many.plan("i >= 2000").explain()):
         assert list(pickle.loads(pickle.dumps(plan)).decisions[:3]) == list(plan.decisions[:3])

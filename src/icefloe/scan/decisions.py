@@ -33,6 +33,7 @@ class Reason(StrEnum):
     BY_PARTITION = "skipped by partition"
     BY_METRICS = "skipped by column statistics"
     APPLIES = "applies to files that are read"
+    ENOUGH_ROWS = "earlier manifests have enough rows"
     OLDER = "older than every data file that is read"
     NO_DATA_FILE = "applies to no file that is read"
     BY_SERVER = "chosen by the server"

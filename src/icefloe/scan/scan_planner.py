@@ -130,7 +130,11 @@ def _plan(
         serial_bytes = max(serial_bytes - undecoded, 0)
     group = ManifestGroup(context, deletes, read, prune_in_parallel=prunes, cache=cache)
     planned = partial(group.plan, parallel=parallel, serial_bytes=serial_bytes)
-    batches = list(planned(choice.kept_data) if enough_rows is None else _first_batches(planned, choice.kept_data, enough_rows))
+    if enough_rows is None:
+        batches = list(planned(choice.kept_data))
+    else:
+        batches, read_count = _first_batches(planned, choice.kept_data, enough_rows)
+        choice.leave_unread(read_count)
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot.snapshot_id,
@@ -149,15 +153,17 @@ def _plan(
 
 def _first_batches(
     plan: Callable[[Sequence[ManifestFile]], Iterator[PlannedBatch]], manifests: Sequence[ManifestFile], enough_rows: int
-) -> Iterator[PlannedBatch]:
-    """Plan one manifest, then two, four and so on, and yield the batches, until their files without deletes have enough rows."""
+) -> tuple[list[PlannedBatch], int]:
+    """Plan one manifest, then two, four and so on, until their files without deletes have enough rows. Return the batches and the number of manifests read."""
+    batches: list[PlannedBatch] = []
     rows, start, count = 0, 0, 1
     while start < len(manifests) and rows < enough_rows:
         for batch in plan(manifests[start : start + count]):
             rows += int(batch.files.certain_rows.sum())
             decided = batch.decided
-            yield batch if decided is None else replace(batch, decided=decided._replace(places=decided.places + start))
+            batches.append(batch if decided is None else replace(batch, decided=decided._replace(places=decided.places + start)))
         start, count = start + count, count * 2
+    return batches, min(start, len(manifests))
 
 
 def _added_manifests(snapshots: Sequence[Snapshot], read: Read, tolerance: Tolerance) -> list[ManifestFile]:
@@ -191,7 +197,15 @@ class _ManifestChoice:
         newer = [oldest is not None and manifest.sequence_number >= oldest for manifest in manifests]
         self._older = is_read & ~is_data & ~np.array(newer, dtype=bool)
         self._kept = is_read & ~self._older
+        self._is_data = is_data
         self.kept_deletes = _select_manifests(manifests, self._kept & ~is_data)
+        self._unread = np.zeros(len(manifests), dtype=bool)
+
+    def leave_unread(self, read_count: int) -> None:
+        """Record that only the first data manifests to read were read."""
+        unread = np.flatnonzero(self._kept & self._is_data)[read_count:]
+        self.kept_data = self.kept_data[:read_count]
+        self._unread[unread], self._kept[unread] = True, False
 
     @property
     def length(self) -> int:
@@ -237,6 +251,8 @@ class _ManifestChoice:
             reason, explanation = Reason.NO_LIVE_FILES, ""
         elif keep:
             reason = Reason.NO_FILTER if context.is_unfiltered else Reason.MAY_MATCH
+        elif self._unread[position]:
+            reason, explanation = Reason.ENOUGH_ROWS, ""
         elif self._older[position]:
             reason, explanation = Reason.OLDER, ""
         else:

@@ -60,7 +60,7 @@ class Merge:
         Returns:
             The clause. One of its methods adds the action and returns the statement.
         """
-        return MergeClause(merge=self, when="MATCHED", condition=condition, allowed=("update", "delete"))
+        return MergeClause(merge=self, when="MATCHED", condition=condition, allowed=("update_all", "update", "delete"))
 
     def when_not_matched(self, condition: str | None = None) -> "MergeClause":
         """Start a clause for rows of the source that match no row of the table. Its action is `insert_all` or `insert`.
@@ -71,7 +71,7 @@ class Merge:
         Returns:
             The clause. One of its methods adds the action and returns the statement.
         """
-        return MergeClause(merge=self, when="NOT MATCHED", condition=condition, allowed=("insert",))
+        return MergeClause(merge=self, when="NOT MATCHED", condition=condition, allowed=("insert_all", "insert"))
 
     def when_not_matched_by_source(self, condition: str | None = None) -> "MergeClause":
         """Start a clause for rows of the table that match no source row. Its action is `update` or `delete`.
@@ -116,9 +116,9 @@ class MergeClause:
             The statement with this clause.
 
         Raises:
-            InvalidInputError: the clause is from `when_not_matched`.
+            InvalidInputError: the clause is not from `when_matched`.
         """
-        return self._then("update", "UPDATE SET *")
+        return self._then("update_all", "UPDATE SET *")
 
     def update(self, assignments: Mapping[str, str]) -> Merge:
         """Set some columns of the table's row; its other columns stay.
@@ -154,7 +154,7 @@ class MergeClause:
         Raises:
             InvalidInputError: the clause is not from `when_not_matched`.
         """
-        return self._then("insert", "INSERT *")
+        return self._then("insert_all", "INSERT *")
 
     def insert(self, values: Mapping[str, str]) -> Merge:
         """Insert a row with these values. A column without a value gets its default, or null.
@@ -174,7 +174,7 @@ class MergeClause:
 
     def _then(self, action: str, text: str) -> Merge:
         if action not in self.allowed:
-            raise InvalidInputError(f"WHEN {self.when} does not support {action.upper()}", next_step=f"use {' or '.join(self.allowed)}")
+            raise InvalidInputError(f"WHEN {self.when} has no action {action}", next_step=f"use {' or '.join(self.allowed)}")
         condition = "" if self.condition is None else f" AND ({self.condition})"
         return replace(self.merge, clauses=(*self.merge.clauses, f"WHEN {self.when}{condition} THEN {text}"))
 

@@ -67,8 +67,10 @@ def test_wrong_statements_are_refused(spark: SparkSession, lake: SqlCatalog) -> 
         table.update({"kind": "'x'"})
     with pytest.raises(InvalidInputError, match="no column is assigned"):
         table.update({})
-    with pytest.raises(InvalidInputError, match="WHEN NOT MATCHED does not support DELETE"):
+    with pytest.raises(InvalidInputError, match="WHEN NOT MATCHED has no action delete"):
         table.merge(spark.range(1), "t.id = s.id").when_not_matched().delete()
+    with pytest.raises(InvalidInputError, match="WHEN NOT MATCHED BY SOURCE has no action update_all"):
+        table.merge(spark.range(1), "t.id = s.id").when_not_matched_by_source().update_all()
     with pytest.raises(InvalidInputError, match="does nothing"):
         table.merge(spark.range(1), "t.id = s.id").merge()
     clauses = table.merge(spark.range(1), "t.id = s.id")

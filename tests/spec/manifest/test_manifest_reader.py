@@ -216,6 +216,16 @@ def test_the_damaged_manifest_among_many_is_named() -> None:
             read_many_columns(manifests, torn.__getitem__, NO_PARTITION)
 
 
+def test_the_manifest_with_a_wrong_value_among_many_is_named() -> None:
+    contents, manifests = {}, []
+    for path, value in (("a.avro", 1), ("b.avro", 2**40), ("c.avro", 2)):
+        contents[path], manifest = written([added(data_file(partition=(value,)))], StructType(NestedField(1000, "p", LongType())))
+        manifests.append(replace(committed(manifest, 3), manifest_path=path))
+    with pytest.raises(ManifestFormatError, match=r"the manifest b\.avro violates") as caught:
+        read_many_columns(manifests, contents.__getitem__, StructType(NestedField(1000, "p", IntegerType())))
+    assert caught.value.path == "b.avro"
+
+
 def test_limits_exceeded_only_by_the_sum_of_manifests_are_no_error() -> None:
     files = [
         written([added(data_file(record_count=2**62))], format_version=3),

@@ -239,10 +239,7 @@ def _read(
     whole: frozenset[str] | None,
     tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """Read the entries of manifests into one table. Return it with the number of entries of each manifest.
-
-    An error about a value that is null or does not fit its type names the first manifest, even if another has the value. Any other error names the right one.
-    """
+    """Read the entries of manifests into one table. Return it with the number of entries of each manifest."""
     first = manifests[0]
     projection = projected_columns(partition_type, first.content, statistics) if whole is None else projected_entries(partition_type, whole)
     schema = _arrow_schema(partition_type, first.content, statistics, whole)
@@ -255,11 +252,17 @@ def _read(
             tolerances.append(_tolerance_of(content, manifest, tolerance))
             yield open_manifest(content, manifest)
 
-    tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(open_each(), projection, counts=counts)]
-    entries = pa.concat_tables(tables) if tables else schema.empty_table()
-    origin = Origin(manifests, counts)
-    _check_entries(entries, origin, tolerances)
-    return ManifestColumns(_inherit_values(entries, origin)), counts
+    try:
+        tables = [_table(columns, schema, partition_type, first) for columns in read_arrays(open_each(), projection, counts=counts)]
+        entries = pa.concat_tables(tables) if tables else schema.empty_table()
+        origin = Origin(manifests, counts)
+        _check_entries(entries, origin, tolerances)
+        return ManifestColumns(_inherit_values(entries, origin)), counts
+    except ManifestFormatError:
+        # An error about a joined column names the first manifest. Reading each by itself finds the one that has the value.
+        for manifest in manifests if len(manifests) > 1 else ():
+            _read([manifest], read, partition_type, statistics, whole, tolerance)
+        raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,12 +297,17 @@ def read_records(manifests: Sequence[ManifestFile], containers: Sequence[Contain
     first = manifests[0]
     schema = _arrow_schema(partition_type, first.content, (), None)
     encoded = read_spans(containers, projected_spans(partition_type, first.content))
-    entries = _table(encoded.columns, schema, partition_type, first)
-    origin = Origin(manifests, encoded.counts)
-    _check_entries(entries, origin, [Tolerance.DEFAULT] * len(manifests))
-    return ManifestRecords(
-        blocks=encoded.blocks, counts=encoded.counts, columns=ManifestColumns(_inherit_values(entries, origin)), spans=encoded.columns
-    )
+    try:
+        entries = _table(encoded.columns, schema, partition_type, first)
+        origin = Origin(manifests, encoded.counts)
+        _check_entries(entries, origin, [Tolerance.DEFAULT] * len(manifests))
+        return ManifestRecords(
+            blocks=encoded.blocks, counts=encoded.counts, columns=ManifestColumns(_inherit_values(entries, origin)), spans=encoded.columns
+        )
+    except ManifestFormatError:
+        for manifest, container in zip(manifests, containers, strict=True) if len(manifests) > 1 else ():  # as in `_read`
+            read_records([manifest], [container], partition_type)
+        raise
 
 
 def _table(columns: dict[str, Any], schema: Any, partition_type: StructType, manifest: ManifestFile) -> Any:
