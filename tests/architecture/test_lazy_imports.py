@@ -78,6 +78,18 @@ assert table.scan("id = 2").to_arrow().num_rows == 1
     assert "sqlglot" in loaded_by(script)
 
 
+def test_opening_a_table_loads_nothing_that_only_data_files_and_commits_need() -> None:
+    script = """
+import sys
+from icefloe.table import StaticTable, Table
+assert not {"pyarrow.parquet", "pyarrow.orc", "pyarrow.fs"} & set(sys.modules)
+"""
+    assert (
+        loaded_by(script) & {"asyncio", "ssl", "_hashlib", "tenacity", "sqlite3", "fastavro", "pandas", "sqlalchemy", "sqlglot", "rich"}
+        == set()
+    )
+
+
 def imports_for_type_checking(tree: ast.Module) -> set[tuple[str, str, str]]:
     """Return (module, name, alias) of the imports under `if TYPE_CHECKING`."""
     return {

@@ -22,7 +22,9 @@ ROWS = pa.table(
     }
 )
 ENABLED, NDV, FPP = (f"write.parquet.bloom-filter-{what}.column." for what in ("enabled", "ndv", "fpp"))
-writes = pytest.mark.skipif(not parquet_appender.WRITES_BLOOM_FILTERS, reason="this pyarrow writes no bloom filters")
+writes = pytest.mark.skipif(
+    not parquet_appender.writer_accepts(parquet_appender.BLOOM_FILTERS), reason="this pyarrow writes no bloom filters"
+)
 
 
 def lengths(folder: Path, properties: dict[str, str]) -> dict[str, int]:
@@ -66,7 +68,7 @@ def test_a_column_that_cannot_have_a_bloom_filter_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet_appender._warn_once.cache_clear()
-    monkeypatch.setattr(parquet_appender, "WRITES_BLOOM_FILTERS", False)
+    monkeypatch.setattr(parquet_appender, "writer_accepts", lambda _: False)
     properties = {f"{ENABLED}{name}": "true" for name in ("flag", "nothing", "id")}
     with caplog.at_level(logging.WARNING, logger=parquet_appender.LOG.name):
         for folder in ("one", "two"):

@@ -7,10 +7,9 @@ Spec: Column Projection; Data File Fields; Appendix A.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import orc
 
 from icefloe.datafile.field_ids import columns_without_ids, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
@@ -23,11 +22,17 @@ from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, known_since_
 from icefloe.datafile.parquet.parquet_footer import CheckedFooter, open_footer
 from icefloe.errors import DataFileFormatError, IcefloeError, Problem, SchemaMismatchError, UnsupportedFeatureError
 from icefloe.io.storage_errors import storage_error
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from pyarrow import orc
+else:  # few tables have ORC data files
+    orc = lazy_module("pyarrow.orc")
 
 _MAGIC_BYTES = 4
 _SMALL_BYTES = 64 * 1024  # the maximum size of a file that is read as a whole

@@ -3,10 +3,15 @@
 Arrow's own client of S3 has no such hook. Spec: REST catalog, RemoteSignRequest.
 """
 
-import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.ports import StorageAccess
+
+if TYPE_CHECKING:
+    import asyncio
+else:  # it takes 7 MB of memory, with the TLS library
+    asyncio = lazy_module("asyncio")
 
 # Headers that the library or a proxy sets after signing.
 _UNSIGNED = frozenset({"user-agent", "expect", "accept-encoding", "connection"})

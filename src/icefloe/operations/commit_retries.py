@@ -17,26 +17,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
-
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_result,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-)
-from tenacity.stop import stop_any
+from typing import TYPE_CHECKING, Protocol
 
 from icefloe.commit.outcome import Conflicted, Outcome, Refused, Unknown
 from icefloe.errors import CommitConflictError, CommitUnknownError, IcefloeError, NotFoundError, StorageError
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.retry_waits import longest_wait_ms
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.metadata.property_kinds import Property
 
+if TYPE_CHECKING:
+    import hashlib
+
+    import tenacity
+else:  # they take 12 MB of memory, with asyncio and OpenSSL, and a process that only reads makes no commit
+    hashlib = lazy_module("hashlib")
+    tenacity = lazy_module("tenacity")
 if sys.platform != "win32":
     import fcntl
 
@@ -90,7 +87,7 @@ class CommitTurn:
         self, name: str, table_uuids: Iterable[str], folder: Path | None = None, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._name = name
-        self._files = sorted(f"{sha256(table_uuid.encode()).hexdigest()}.turn" for table_uuid in table_uuids)
+        self._files = sorted(f"{hashlib.sha256(table_uuid.encode()).hexdigest()}.turn" for table_uuid in table_uuids)
         self._folder = folder
         self._sleep = sleep
         self._locked: list[tuple[Path, int]] = []
@@ -231,44 +228,44 @@ def check_commit_status(load_status: Callable[[], Outcome], unknown: Unknown, se
             status = Unknown(reason=error.message)
         return Unknown(reason=f"{unknown.reason}; and then: {status.reason}") if isinstance(status, Unknown) else status
 
-    outcome: Outcome = Retrying(
-        stop=stop_any(
-            stop_after_attempt(table_properties.STATUS_CHECK_NUM_RETRIES.read(settings) + 1),
-            stop_after_delay(_seconds(table_properties.STATUS_CHECK_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
+    outcome: Outcome = tenacity.Retrying(
+        stop=tenacity.stop_any(
+            tenacity.stop_after_attempt(table_properties.STATUS_CHECK_NUM_RETRIES.read(settings) + 1),
+            tenacity.stop_after_delay(_seconds(table_properties.STATUS_CHECK_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
         ),
-        wait=wait_exponential(
+        wait=tenacity.wait_exponential(
             multiplier=_seconds(table_properties.STATUS_CHECK_MIN_WAIT_MS, settings, LONGEST_WAIT_S),
             max=_seconds(table_properties.STATUS_CHECK_MAX_WAIT_MS, settings, LONGEST_WAIT_S),
         ),
-        retry=retry_if_result(lambda status: isinstance(status, Unknown)),
+        retry=tenacity.retry_if_result(lambda status: isinstance(status, Unknown)),
         retry_error_callback=_last_outcome,
     )(check_once)
     return outcome
 
 
-def _retrying(settings: Mapping[str, str]) -> Retrying:
+def _retrying(settings: Mapping[str, str]) -> "tenacity.Retrying":
     """Return the retry policy of `commit.retry.*`: a number of attempts and a total time. `retry_waits.py` determines the lengths of the waits."""
     min_wait_ms = table_properties.COMMIT_MIN_WAIT_MS.read(settings)
     max_wait_ms = min(table_properties.COMMIT_MAX_WAIT_MS.read(settings), LONGEST_WAIT_S * 1000)
     begun_s = 0.0
 
-    def begin(_: RetryCallState) -> None:
+    def begin(_: "tenacity.RetryCallState") -> None:
         nonlocal begun_s
         begun_s = time.monotonic()
 
-    def wait_s(state: RetryCallState) -> float:
+    def wait_s(state: "tenacity.RetryCallState") -> float:
         attempt_ms = round((time.monotonic() - begun_s) * 1000)
         longest_ms = longest_wait_ms(state.attempt_number, attempt_ms, min_wait_ms, max_wait_ms)
         return random.uniform(0, longest_ms / 1000)  # noqa: S311  no secret
 
-    return Retrying(
+    return tenacity.Retrying(
         before=begin,
-        stop=stop_any(
-            stop_after_attempt(table_properties.COMMIT_NUM_RETRIES.read(settings) + 1),
-            stop_after_delay(_seconds(table_properties.COMMIT_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
+        stop=tenacity.stop_any(
+            tenacity.stop_after_attempt(table_properties.COMMIT_NUM_RETRIES.read(settings) + 1),
+            tenacity.stop_after_delay(_seconds(table_properties.COMMIT_TOTAL_TIMEOUT_MS, settings, MOST_SECONDS)),
         ),
         wait=wait_s,
-        retry=retry_if_result(lambda outcome: isinstance(outcome, Conflicted)),
+        retry=tenacity.retry_if_result(lambda outcome: isinstance(outcome, Conflicted)),
         retry_error_callback=_last_outcome,
     )
 
@@ -277,7 +274,7 @@ def _seconds(setting: Property[int], settings: Mapping[str, str], most: int) -> 
     return min(setting.read(settings), most * 1000) / 1000
 
 
-def _last_outcome(state: RetryCallState) -> Outcome:
+def _last_outcome(state: "tenacity.RetryCallState") -> Outcome:
     assert state.outcome is not None  # noqa: S101  tenacity calls this only after an attempt
     result: Outcome = state.outcome.result()
     return result

@@ -3,7 +3,6 @@
 fastavro encodes the records. `avro_rows.py` reads Avro files; `data_file_writer.py` decides which rows are written to which file. Spec: Appendix A, Avro.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,9 +27,12 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_to_json
 
 if TYPE_CHECKING:
+    import hashlib
+
     import fastavro
 else:  # few tables have Avro data files, so that fastavro is imported late
     fastavro = lazy_module("fastavro")
+    hashlib = lazy_module("hashlib")
 
 # Key of the table schema in an Avro file's metadata; Java uses the same.
 SCHEMA_KEY = "iceberg.schema"

@@ -5,11 +5,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import orc
 
 from icefloe.datafile.file_appender import FileAppender, FileAppenderFactory, file_arrow_schema, file_fields, new_output, to_file_schema
 from icefloe.datafile.file_metrics import FileMetrics, columns_with_modes
@@ -17,6 +16,7 @@ from icefloe.datafile.metrics_collector import MetricsCollector
 from icefloe.datafile.orc.orc_tail import stripes_of
 from icefloe.errors import DataFileFormatError, Problem, SchemaMismatchError, UnsupportedTypeError
 from icefloe.io.storage_errors import storage_error
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.dates_and_times import format_timestamp
 from icefloe.spec.manifest.data_file import FileFormat
@@ -44,6 +44,11 @@ from icefloe.spec.types import (
     VariantType,
     children,
 )
+
+if TYPE_CHECKING:
+    from pyarrow import orc
+else:  # few tables have ORC data files
+    orc = lazy_module("pyarrow.orc")
 
 ID_ATTRIBUTE = "iceberg.id"
 REQUIRED_ATTRIBUTE = "iceberg.required"

@@ -6,10 +6,9 @@ Spec: Appendix A, ORC.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import orc
 
 from icefloe.datafile.field_ids import IdOf, has_ids, id_of, mapped_ids, with_ids
 from icefloe.datafile.orc.orc_appender import ID_ATTRIBUTE
@@ -18,11 +17,17 @@ from icefloe.datafile.orc.orc_timestamps import batch_with_types_of_spark, has_l
 from icefloe.datafile.projection import file_columns
 from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
+from icefloe.lazy_imports import lazy_module
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.limits import limits, raise_limit
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.types import NestedField
+
+if TYPE_CHECKING:
+    from pyarrow import orc
+else:  # few tables have ORC data files
+    orc = lazy_module("pyarrow.orc")
 
 
 class OrcRows:

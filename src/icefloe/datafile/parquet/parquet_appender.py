@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from icefloe.datafile.file_appender import (
     FileAppender,
@@ -31,6 +30,7 @@ from icefloe.datafile.file_metrics import FileMetrics, Leaf, ParquetMetrics, Row
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
 from icefloe.io.storage_errors import storage_error
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.arrow_values import positions_array
 from icefloe.spec.manifest.data_file import FileFormat
 from icefloe.spec.metadata import table_properties
@@ -42,12 +42,16 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_to_json
 from icefloe.spec.types import BooleanType, IcebergType, NestedField, UUIDType
 
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
+else:  # imported at the first data file: it takes 9 MB of memory, with the file systems of Arrow
+    pq = lazy_module("pyarrow.parquet")
+
 # Key of the table schema in a Parquet file's key-value metadata, as in Java.
 SCHEMA_KEY = "iceberg.schema"
-# Older releases of pyarrow limit pages only by bytes, so that pages have more rows, and do not write bloom filters, about which a warning is logged once.
-_WRITER_OPTIONS = signature(pq.ParquetWriter.__init__).parameters
-_LIMITS_PAGE_ROWS = "max_rows_per_page" in _WRITER_OPTIONS
-WRITES_BLOOM_FILTERS = "bloom_filter_options" in _WRITER_OPTIONS
+# Options of `pyarrow.parquet.ParquetWriter`. Older releases do not have them: they limit pages only by bytes, so that pages have more rows, and do not write
+# bloom filters, about which a warning is logged once.
+_PAGE_ROWS, BLOOM_FILTERS = "max_rows_per_page", "bloom_filter_options"
 
 # The minimum of rows for dictionaries. With fewer, the dictionary page and its header take more bytes than the compressed repeated values, and a third of the
 # time.
@@ -78,7 +82,7 @@ class BloomFilters:
         if not self.columns:
             return {}
         return {
-            "bloom_filter_options": {
+            BLOOM_FILTERS: {
                 path: {"fpp": fpp, "ndv": max(1, min(distinct or rows, max_distinct(self.max_bytes, fpp)))}
                 for path, (fpp, distinct) in self.columns.items()
             }
@@ -183,6 +187,12 @@ def parquet_appender_factory(
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0"}
 
 
+@cache
+def writer_accepts(option: str) -> bool:
+    """Return whether this release of `pyarrow.parquet.ParquetWriter` has an option."""
+    return option in signature(pq.ParquetWriter.__init__).parameters
+
+
 def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the keyword arguments of `pyarrow.parquet.ParquetWriter` for the `write.parquet.*` properties."""
     codec = table_properties.PARQUET_CODEC.read(properties)
@@ -199,8 +209,8 @@ def writer_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "store_schema": False,
         "write_page_index": True,
     }
-    if _LIMITS_PAGE_ROWS:
-        options["max_rows_per_page"] = table_properties.PARQUET_PAGE_ROW_LIMIT.read(properties)
+    if writer_accepts(_PAGE_ROWS):
+        options[_PAGE_ROWS] = table_properties.PARQUET_PAGE_ROW_LIMIT.read(properties)
     if level is not None and options["compression_level"] is not None:
         _check_level(codec, level)
     return options
@@ -226,7 +236,7 @@ def bloom_filters(leaves: Iterable[Leaf], properties: Mapping[str, str]) -> Bloo
             _warn_once(f"no bloom filter is written for {name}: Parquet has none for booleans")
         else:
             columns[leaf.stored_path] = (fpp, distinct)
-    if columns and not WRITES_BLOOM_FILTERS:
+    if columns and not writer_accepts(BLOOM_FILTERS):
         _warn_once(
             f"no bloom filters are written for {', '.join(configured)}: this release of pyarrow cannot write them; install a newer one"
         )

@@ -17,15 +17,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from icefloe.datafile.parquet.parquet_annotations import MAGIC
 from icefloe.datafile.parquet.thrift import BINARY, I32, I64, ThriftStruct, parse_struct, pattern_of
 from icefloe.errors import UnsupportedFeatureError
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.limits import limits
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
+else:  # imported at the first data file: it takes 9 MB of memory, with the file systems of Arrow
+    pq = lazy_module("pyarrow.parquet")
 
 _TAIL_BYTES = 8  # the footer's length in four bytes, and the magic
 _FIRST_READ_BYTES = 64 * 1024  # most footers are shorter; Arrow reads this many bytes too

@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, refuse_hybrid_values
@@ -20,11 +19,17 @@ from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
+from icefloe.lazy_imports import lazy_module
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.ports import PlannedInput
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.types import NestedField
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
+else:  # imported at the first data file: it takes 9 MB of memory, with the file systems of Arrow
+    pq = lazy_module("pyarrow.parquet")
 
 # Bytes of the length before a text that is not in a dictionary. Origin: Parquet's PLAIN encoding.
 _PLAIN_LENGTH_BYTES = 4

@@ -4,15 +4,20 @@ SQLite keeps the database in a file on the local disk, which is deleted with the
 it stores the key's hash. If two different keys have the same hash, a file may be kept that could be deleted.
 """
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError, Problem, StorageError, StorageFullError
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.orphans.path_keys import PathKeys, Prefix, PrefixMismatch
+
+if TYPE_CHECKING:
+    import sqlite3
+else:  # every process that opens a table imports this module
+    sqlite3 = lazy_module("sqlite3")
 
 # The schema of listed files. Sizes and times are null if the listing does not return them.
 LISTED = pa.schema([pa.field("path", pa.string()), pa.field("size_in_bytes", pa.int64()), pa.field("modified_ms", pa.int64())])
