@@ -69,9 +69,7 @@ def _made(folder: Path) -> FileScanTask:
     positions = np.sort(random.choice(ROWS, DELETED_ROWS, replace=False))
     marked = RowsToDelete(file=file, positions=positions)
     written = write_vectors(target, [marked], deletes=DeleteLoader(IO), partition_id=0, task_id=1)
-    return FileScanTask(
-        file=file, residual=AlwaysTrue(), spec_id=0, length=file.file_size_in_bytes, sequence_number=1, delete_files=written.added
-    )
+    return FileScanTask(file=file, residual=AlwaysTrue(), length=file.file_size_in_bytes, sequence_number=1, delete_files=written.added)
 
 
 def _read(task: FileScanTask, projection: Schema) -> tuple[float, int]:

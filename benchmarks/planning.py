@@ -13,7 +13,7 @@ from benchmarks.measure import Comparison, child, interleaved, median, say, seco
 
 REPEATS = 3
 # Goals for the ratios to PyIceberg: time without a filter, time with a filter, memory.
-GOALS = {"": "<= 0.04", "filtered": "<= 0.05", "peak": "<= 0.25"}
+GOALS = {"": "<= 0.04", "filtered": "<= 0.05", "peak": "<= 0.20"}
 
 
 def run() -> list[Comparison]:

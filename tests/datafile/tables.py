@@ -69,7 +69,7 @@ def write(where: WriteTarget, rows: Any) -> list[DataFile]:
 
 
 def task_of(file: DataFile, residual: BooleanExpression | None = None) -> FileScanTask:
-    return FileScanTask(file=file, residual=residual or AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
+    return FileScanTask(file=file, residual=residual or AlwaysTrue(), length=file.file_size_in_bytes)
 
 
 def read(

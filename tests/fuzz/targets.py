@@ -248,7 +248,7 @@ def _rows_of(place: int) -> Callable[[bytes], None]:
         _IO.write(_AT, content, overwrite=True)
         file: DataFile = replace(corpus.rows_files()[place][1], file_path=_AT, file_size_in_bytes=len(content))
         if file.content is FileContent.DATA:
-            task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=len(content))
+            task = FileScanTask(file=file, residual=AlwaysTrue(), length=len(content))
             schema = corpus.ROWS_SCHEMA
             for batch in read_task(_IO, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC}):
                 batch.validate()  # in full, it would look for text that is none, which files without checksums may have

@@ -309,6 +309,19 @@ def test_manifests_of_one_entry_count_with_the_objects_of_their_columns(tmp_path
     assert 50 < len(cache._units) < 200
 
 
+def test_a_plan_allocates_nothing_in_the_default_pool_of_arrow(tmp_path: Path) -> None:
+    """Of the default pool, short columns would take 2 MB for each thread and size."""
+    table = table_of(tmp_path, 4)
+    default = pa.default_memory_pool()
+    observed = pa.proxy_memory_pool(default)
+    pa.set_memory_pool(observed)
+    try:
+        assert len(files_of(table)) == 4
+    finally:
+        pa.set_memory_pool(default)
+    assert observed.max_memory() == 0
+
+
 def test_simultaneous_readers_decode_a_manifest_once(tmp_path: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(tmp_path, 4)
     decoded.clear()

@@ -181,7 +181,7 @@ def read_rows(content: bytes, form: FileFormat, schema: Schema, *, rows: int = 1
         partition=(),
         spec_id=0,
     )
-    task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=len(content))
+    task = FileScanTask(file=file, residual=AlwaysTrue(), length=len(content))
     return lambda: sum(batch.num_rows for batch in read_task(store, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC}))
 
 

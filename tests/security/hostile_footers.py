@@ -226,7 +226,7 @@ def readers(content: bytes) -> Iterator[tuple[str, Callable[[], object]]]:
     both_columns = bind(parse_filter("n > 1 AND s < 'z'"), SCHEMA)
 
     def scanned(start: int, residual: BooleanExpression) -> int:
-        task = FileScanTask(file=file, residual=residual, spec_id=0, start=start, length=len(content))
+        task = FileScanTask(file=file, residual=residual, start=start, length=len(content))
         return sum(batch.num_rows for batch in read_task(store, task, schema=SCHEMA, projection=SCHEMA, specs={0: UNPARTITIONED_SPEC}))
 
     request = FooterRequest(schema=SCHEMA, properties={}, name_mapping=NameMapping(()), io=store)

@@ -100,9 +100,9 @@ def test_data_files_arrive_whole(file: DataFile) -> None:
     ],
 )
 def test_scan_tasks_arrive_with_their_filters(text: str) -> None:
-    task = FileScanTask(file=file_of(), residual=bind(parse_filter(text), SCHEMA), spec_id=3, length=9, delete_files=(file_of(spec_id=4),))
+    task = FileScanTask(file=file_of(), residual=bind(parse_filter(text), SCHEMA), length=9, delete_files=(file_of(spec_id=4),))
     assert round_trip([task]) == [task]
-    assert round_trip(FileScanTask(file=file_of(), residual=AlwaysTrue(), spec_id=0, length=1)).residual == AlwaysTrue()
+    assert round_trip(FileScanTask(file=file_of(), residual=AlwaysTrue(), length=1)).residual == AlwaysTrue()
 
 
 def test_manifests_arrive_whole() -> None:

@@ -225,7 +225,7 @@ def test_accepted_filters_are_applied(lake: SqlCatalog) -> None:
 
 def task(size: int, *offsets: int, form: FileFormat = FileFormat.PARQUET) -> FileScanTask:
     file = DataFile(file_path="f", file_format=form, record_count=1, file_size_in_bytes=size, split_offsets=offsets)
-    return FileScanTask(file=file, residual=AlwaysTrue(), spec_id=0, length=size)
+    return FileScanTask(file=file, residual=AlwaysTrue(), length=size)
 
 
 def test_large_files_are_split_at_row_groups_and_small_ones_combined() -> None:

@@ -40,7 +40,7 @@ def file(name: str, size: int, rows: int = 1000, partition: Any = None, spec_id:
 
 def source(name: str, size: int, rows: int = 1000, gone: int = 1, **where: Any) -> tuple[FileScanTask, Any]:
     found = file(name, size, rows, **where)
-    return FileScanTask(file=found, residual=AlwaysTrue(), spec_id=found.spec_id, length=size), np.arange(gone)
+    return FileScanTask(file=found, residual=AlwaysTrue(), length=size), np.arange(gone)
 
 
 def named(groups: list[RewriteGroup]) -> list[tuple[list[str], list[str]]]:

@@ -337,6 +337,6 @@ def open_by_format(layout: TableLayout, file: DataFile) -> Iterator[StoredFile]:
         IcefloeError: The errors of `opened_stored_file`.
     """
     size = layout.io.size(file.file_path)
-    task = FileScanTask(file=replace(file, file_size_in_bytes=size), residual=AlwaysTrue(), spec_id=file.spec_id, length=size)
+    task = FileScanTask(file=replace(file, file_size_in_bytes=size), residual=AlwaysTrue(), length=size)
     with opened_stored_file(layout.io, task, layout.name_mapping, has_record_count=False) as stored:
         yield stored

@@ -152,7 +152,7 @@ class _Reader:
 
     def _new_rows(self, file: DataFile, schema: Schema) -> Iterator[pa.RecordBatch]:
         """Yield the stored rows of a new file. Rows without a row id get one when they are committed."""
-        task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
+        task = FileScanTask(file=file, residual=AlwaysTrue(), length=file.file_size_in_bytes)
         arrow = schema_to_arrow(schema)
         with opened_stored_file(self.live.target.io, task) as stored:
             projector = Projector(file.file_path, {}, stored.floors_nanoseconds)

@@ -107,7 +107,7 @@ def stored_counts(io: FileIO, file: DataFile) -> StoredCounts:
         FormatError: The file is damaged.
         UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
     """
-    task = FileScanTask(file=file, residual=AlwaysTrue(), spec_id=file.spec_id, length=file.file_size_in_bytes)
+    task = FileScanTask(file=file, residual=AlwaysTrue(), length=file.file_size_in_bytes)
     open_file = _reader_of(file)
     with _opened_input(io, file) as source:
         return StoredCounts(file_size=source.size(), rows=_open(open_file, source, task, None).count_rows())

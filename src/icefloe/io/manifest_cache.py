@@ -14,19 +14,24 @@ from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from icefloe.errors import InvalidPropertyError
 from icefloe.io.file_io_by_scheme import LOCAL, MEMORY, SchemeFileIO
 from icefloe.io.locations import local_path, scheme_of
-from icefloe.io.manifest_folder import ManifestFolder, is_possible, key_of
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.manifest.manifest_columns import Statistic
 from icefloe.spec.manifest.manifest_reader import DecodedRows, DecodeManifests, columns_schema, read_many_columns
 from icefloe.spec.manifest_list.manifest_file import ManifestFile
 from icefloe.spec.ports import FileIO
 from icefloe.spec.types import StructType
+
+if TYPE_CHECKING:
+    from icefloe.io import manifest_folder
+else:  # it takes 4 MB of memory, with OpenSSL
+    manifest_folder = lazy_module("icefloe.io.manifest_folder")
 
 ENABLED = "io.manifest.cache-enabled"
 EXPIRATION = "io.manifest.cache.expiration-interval-ms"
@@ -81,7 +86,7 @@ class CacheSettings:
             raise InvalidPropertyError(
                 f"the catalog property {LOCAL_DIR} is {folder!r}", next_step="set it to the absolute path of a folder"
             )
-        if folder is not None and not is_possible():
+        if folder is not None and not manifest_folder.is_possible():
             raise InvalidPropertyError(f"the catalog property {LOCAL_DIR} has no effect on this system", next_step="remove it")
         return (
             cls(expiration_ms=expiration, total_bytes=total, content_length=length, local_dir=folder, local_total_bytes=local_total)
@@ -122,7 +127,7 @@ class _Rows:
 def memory_of(table: Any, manifests: int) -> int:
     """Estimate the bytes that the columns of some manifests take in this process, including the Python objects."""
     arrays: int = sum(column.num_chunks for column in table.columns)
-    return int(table.nbytes) + arrays * _ARRAY_BYTES + manifests * _KEY_BYTES
+    return int(table.get_total_buffer_size()) + arrays * _ARRAY_BYTES + manifests * _KEY_BYTES
 
 
 class ManifestCache:
@@ -130,7 +135,11 @@ class ManifestCache:
 
     def __init__(self, settings: CacheSettings) -> None:
         self.settings = settings
-        self.folder = None if settings.local_dir is None else ManifestFolder(settings.local_dir, settings.local_total_bytes, LOCAL_DIR)
+        self.folder = (
+            None
+            if settings.local_dir is None
+            else manifest_folder.ManifestFolder(settings.local_dir, settings.local_total_bytes, LOCAL_DIR)
+        )
         self.lock = threading.Lock()
         self._rows: dict[Hashable, dict[Hashable, _Rows]] = {}  # by storage and partition type, then by manifest
         self._statistics: dict[Hashable, frozenset[Statistic]] = {}  # used by scans, by storage and partition type
@@ -300,7 +309,7 @@ class CachedManifests:
         folder, statistics, files = self.cache.folder, request.statistics, {}
         undecoded, stored = list(request.missing), {}
         if folder is not None:
-            files = {place: key_of(group, keys[place], statistics) for place in undecoded if keys[place] is not None}
+            files = {place: manifest_folder.key_of(group, keys[place], statistics) for place in undecoded if keys[place] is not None}
             for place, file in files.items():
                 schema = columns_schema(group[1], manifests[place].content, statistics)
                 if (table := folder.load(file, schema, _entry_count(manifests[place]))) is not None:

@@ -20,7 +20,7 @@ from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.available_engines import IN_PROCESS, engine_named
 from icefloe.operations.engine import ScanRequest
 from icefloe.operations.other_frames import duckdb_connection, pandas_frame, polars_frame, ray_dataset
-from icefloe.operations.parallel_requests import in_threads
+from icefloe.operations.parallel_requests import in_threads, return_freed_memory
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.scan.scan_planner import plan_scan
@@ -71,9 +71,8 @@ class DataScan:
     branch: str | None = None  # the branch in whose history `as_of` searches; None for main
     tolerant: bool = False  # whether harmless deviations from the format are warnings instead of errors: see `Tolerance.HARMLESS`
     appends: tuple[Snapshot, ...] | None = None  # the snapshots whose appended rows an incremental scan reads; None in other scans
-    appends_after: int | None = (
-        None  # the snapshot after which an incremental scan begins; None if it begins with the table's first snapshot
-    )
+    # The snapshot after which an incremental scan begins; None if it begins with the table's first snapshot.
+    appends_after: int | None = None
     planner: ServerPlanner | None = None  # the server that plans the scan; None if this process plans it
     reporter: MetricsReporter | None = None  # receives a report of each plan that this process makes
 
@@ -416,6 +415,7 @@ class DataScan:
             IcefloeError: as for `plan`.
         """
         parts = list(self.plan(include_statistics=include_statistics).parts)
+        return_freed_memory(sum(map(len, parts)))
         tasks: list[FileScanTask] = []
         while parts:
             # The columns of a part are released as soon as its tasks exist, so that a large scan is not in memory twice.

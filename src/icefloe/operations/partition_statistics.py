@@ -261,7 +261,7 @@ def _read(io: FileIO, file: PartitionStatisticsFile, schema: Schema) -> Any:
         record_count=0,
         file_size_in_bytes=file.file_size_in_bytes,
     )
-    task = FileScanTask(file=stored, residual=AlwaysTrue(), spec_id=0, length=file.file_size_in_bytes)
+    task = FileScanTask(file=stored, residual=AlwaysTrue(), length=file.file_size_in_bytes)
     batches = read_task(io, task, schema=schema, projection=schema, specs={0: UNPARTITIONED_SPEC}, has_record_count=False)
     return pa.Table.from_batches(batches, schema_to_arrow(schema))
 

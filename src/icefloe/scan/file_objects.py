@@ -10,11 +10,10 @@ from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.errors import ManifestFormatError
-from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of, offsets_of
+from icefloe.spec.arrow_values import MALLOC, array_of_chunks, numpy_of, offsets_of
 from icefloe.spec.avro.avro_objects import Same, Values, objects
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import STATISTICS, partition_column, statistic_column
@@ -107,21 +106,22 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
         return [()] * int(rows.num_rows)
     if any(isinstance(kind, FloatType | DoubleType) for kind, _ in fields_of):  # -0.0 equals 0.0, but is a different partition
         return list(zip(*(physical_list(kind, column) for kind, column in fields_of), strict=True))
-    encoded = [pc.dictionary_encode(array_of_chunks(column), null_encoding="encode") for _, column in fields_of]
+    encoded = [pc.dictionary_encode(array_of_chunks(column), null_encoding="encode", memory_pool=MALLOC) for _, column in fields_of]
     codes = numpy_of(encoded[0].indices).astype(np.int64)
     for part in encoded[1:]:
         # The tuples are numbered again after each column, so that a number times the count of distinct values does not overflow.
         _, codes = np.unique(codes, return_inverse=True)
         codes = codes * len(part.dictionary) + numpy_of(part.indices)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    first_rows = numbers_array(first, pa.int64())
-    distinct = list(zip(*(physical_list(kind, column.take(first_rows)) for kind, column in fields_of), strict=True))
+    parts = zip(fields_of, encoded, strict=True)
+    values = [(physical_list(kind, part.dictionary), numpy_of(part.indices)[first].tolist()) for (kind, _), part in parts]
+    distinct = list(zip(*(map(of_field.__getitem__, indices) for of_field, indices in values), strict=True))
     return [distinct[code] for code in codes.tolist()]
 
 
 def _values_of_codes(name: str, codes: Any, kinds: Mapping[Any, Any]) -> Values:
     """Return the value in `kinds` for the name or code in each row; a `Same` if all rows have the same. Raises `ManifestFormatError` for an unknown one."""
-    distinct = pc.unique(codes).to_pylist()
+    distinct = pc.unique(codes, memory_pool=MALLOC).to_pylist()
     if unknown := [code for code in distinct if code not in kinds]:
         raise ManifestFormatError(
             f"a manifest entry has the {name} {unknown[0]!r}, which the format does not define",
@@ -144,7 +144,7 @@ def _tuples(lists: Any) -> Values:
     spans = pairwise(offsets.tolist())
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
     tuples: list[tuple[int, ...] | None] = [shared.setdefault(row, row) for row in (tuple(items[start:end]) for start, end in spans)]
-    return [row if is_valid else None for row, is_valid in zip(tuples, lists.is_valid().to_pylist(), strict=True)]
+    return [row if is_valid else None for row, is_valid in zip(tuples, pc.is_valid(lists, memory_pool=MALLOC).to_pylist(), strict=True)]
 
 
 def _maps(rows: Any, statistic: str, field_ids: Sequence[int]) -> list[dict[int, Any] | None]:

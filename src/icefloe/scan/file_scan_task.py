@@ -17,7 +17,6 @@ class FileScanTask:
     Attributes:
         file: The data file.
         residual: The bound filter without the predicates that the file's partition value decides. The reader tests it on every row.
-        spec_id: The partition spec of the file.
         length: Length of the byte range.
         start: Start of the byte range; the row groups that begin in the range belong to the task.
         sequence_number: The data sequence number of the file.
@@ -29,10 +28,14 @@ class FileScanTask:
 
     file: DataFile
     residual: BooleanExpression
-    spec_id: int
     length: int
     start: int = 0
     sequence_number: int | None = None
     file_sequence_number: int | None = None
     is_covered: bool = False
     delete_files: tuple[DataFile, ...] = ()
+
+    @property
+    def spec_id(self) -> int:
+        """The partition spec of the file."""
+        return self.file.spec_id

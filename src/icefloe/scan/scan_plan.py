@@ -99,7 +99,6 @@ class PlannedFiles:
             values: dict[str, Values] = {
                 "file": files,
                 "residual": self._residuals(start),
-                "spec_id": Same(self.spec_id),
                 "length": [file.file_size_in_bytes for file in files],
                 "start": Same(0),
                 "sequence_number": array_of_chunks(rows["sequence_number"]),

@@ -85,7 +85,7 @@ def write_vectors(
     vectors: dict[str, DeletionVector] = {}
     superseded: list[DataFile] = []
     for rows in rows_to_delete:
-        task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=rows.delete_files)
+        task = FileScanTask(file=rows.file, residual=AlwaysTrue(), length=0, delete_files=rows.delete_files)
         old, new = deletes.positions_of(task), deletion_vector_from_positions(rows.positions)
         merged = new if old is None else merge_deletion_vectors([old, new])
         if merged.cardinality == (old.cardinality if old is not None else 0):
@@ -293,7 +293,7 @@ def _file_scoped_deletes(rows: RowsToDelete) -> tuple[DataFile, ...]:
 
 def _with_older(rows: RowsToDelete, deletes: DeleteLoader) -> RowsToDelete:
     """Return the rows together with the positions in older delete files that apply only to their data file."""
-    task = FileScanTask(file=rows.file, residual=AlwaysTrue(), spec_id=rows.file.spec_id, length=0, delete_files=_file_scoped_deletes(rows))
+    task = FileScanTask(file=rows.file, residual=AlwaysTrue(), length=0, delete_files=_file_scoped_deletes(rows))
     older = deletes.positions_of(task)
     return rows if older is None else replace(rows, positions=np.union1d(rows.positions, older.positions()))
 

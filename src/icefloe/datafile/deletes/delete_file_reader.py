@@ -87,7 +87,7 @@ def read_delete_columns(
         UnsupportedFeatureError: The file is encrypted, or its format cannot be read.
     """
     row_filter = row_filter if row_filter is not None else AlwaysTrue()
-    task = FileScanTask(file=file, residual=row_filter, spec_id=file.spec_id, length=file.file_size_in_bytes)
+    task = FileScanTask(file=file, residual=row_filter, length=file.file_size_in_bytes)
     targets = schema_to_arrow(Schema(*fields))
     with opened_stored_file(io, task, name_mapping) as stored:
         projector = Projector(file.file_path, {}, stored.floors_nanoseconds)

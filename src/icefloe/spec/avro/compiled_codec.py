@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import AvroFormatError
+from icefloe.spec.arrow_values import MALLOC
 from icefloe.spec.avro.avro_container import SYNC_LENGTH, Container, has_small_blocks, unpacked_blocks
 from icefloe.spec.avro.avro_errors import broken_avro, broken_column, wrong_block_end
 from icefloe.spec.avro.decode_steps import ProjectedColumn, Steps
@@ -198,7 +199,7 @@ def arrow_columns(steps: Steps, batch: Batch) -> dict[str, Any]:
 def _array(projected: ProjectedColumn, columns: Any, length: int) -> Any:
     kind = projected.kind
     if pa.types.is_null(kind):
-        return pa.nulls(length)
+        return pa.nulls(length, memory_pool=MALLOC)
     length, *buffers = columns[projected.column]
     buffers = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     validity: Any = buffers[0]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icefloe.spec.arrow_values import chunks_of, null_longs, numbers_array, scalar_of
+from icefloe.spec.arrow_values import chunks_of, null_longs, numbers_array, numpy_of, scalar_of
 from icefloe.spec.manifest.entry import ManifestEntryStatus
 from icefloe.spec.manifest_list.manifest_file import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 
@@ -49,6 +49,8 @@ def inherit_sequence_numbers(statuses: Any, numbers: Any, origin: Origin) -> Any
     if not numbers.null_count:
         return numbers
     of_manifest = origin.spread(manifest.sequence_number for manifest in origin.manifests)
+    if numbers.null_count == len(numbers) and (numpy_of(statuses) == int(ManifestEntryStatus.ADDED)).all():
+        return of_manifest
     inherits = pc.equal(statuses, scalar_of(int(ManifestEntryStatus.ADDED), statuses.type))
     if any(manifest.sequence_number == 0 for manifest in origin.manifests):
         inherits = pc.or_(inherits, pc.equal(of_manifest, scalar_of(0, pa.int64())))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import AvroFormatError, ManifestFormatError, Problem
-from icefloe.spec.arrow_values import fill_nulls, mask_array, numpy_of
+from icefloe.spec.arrow_values import MALLOC, fill_nulls, mask_array, numpy_of
 from icefloe.spec.avro.avro_columns import read_arrays, read_batches, read_spans
 from icefloe.spec.avro.avro_container import Container, open_container
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
@@ -355,7 +355,7 @@ def _cast_column(array: Any, field: Any, manifest: ManifestFile) -> Any:
     if field.name == "content":
         return fill_nulls(typed, int(FileContent.DATA))
     if field.name == "file_format":
-        return pc.utf8_upper(typed)
+        return pc.utf8_upper(typed, memory_pool=MALLOC)
     return typed
 
 

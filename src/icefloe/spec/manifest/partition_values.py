@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError
-from icefloe.spec.arrow_values import array_of, numpy_of, validity_buffer
+from icefloe.spec.arrow_values import MALLOC, array_of, numpy_of, validity_buffer
 from icefloe.spec.avro.avro_schema import AvroType, field, record
 from icefloe.spec.byte_columns import DECIMAL_WIDTH, decimal_words, spans_of
 from icefloe.spec.partitioning.partition_spec import UntypedPartition
@@ -183,14 +183,14 @@ def typed_array(array: Any, kind: Any) -> Any:
     if array.type == kind:
         return array
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), kind)
+        return pa.nulls(len(array), kind, memory_pool=MALLOC)
     if not any(is_source(array.type) and any(is_target(kind) for is_target in targets) for is_source, targets in _CONVERSIONS):
         raise pa.ArrowTypeError(f"the writer has {array.type}")
     if not pa.types.is_decimal(kind):
-        return array.cast(kind)
+        return array.cast(kind, memory_pool=MALLOC)
     words, valid = decimal_words(spans_of(array))
     wide = pa.Array.from_buffers(pa.decimal128(_WIDE.prec, kind.scale), len(valid), [validity_buffer(valid), pa.py_buffer(words)])
-    return wide.cast(kind)
+    return wide.cast(kind, memory_pool=MALLOC)
 
 
 def _as_text(raw: Any) -> str:
