@@ -5,9 +5,9 @@ import org.apache.spark.util.collection.BitSet;
 import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
-/** Decodes numbers from Python into arrays and sets of classes that executors have. The loops over the numbers are in Java, because each would be a call through Py4J. */
+/** Decodes numbers that Python sent as bytes into arrays and bit sets. The loops over the numbers are in Java, because in Python each number would be a call through Py4J. */
 public final class BitmapDecoder {
-  /** Returns lists of longs. The bytes hold the number of lists (int), then for each list its length (int) and its longs. */
+  /** Returns lists of longs. The bytes contain the number of lists (an int), and then for each list its length (an int) and its longs. */
   public static long[][] lists(byte[] packed) {
     ByteBuffer in = ByteBuffer.wrap(packed);
     long[][] lists = new long[in.getInt()][];
@@ -18,7 +18,7 @@ public final class BitmapDecoder {
     return lists;
   }
 
-  /** Returns the numbers of a Roaring bitmap as a set of `size` bits. */
+  /** Returns the numbers of a Roaring bitmap as a bit set, which has `size` bits. */
   public static BitSet bits(byte[] serialized, int size) throws Exception {
     BitSet bits = new BitSet(size);
     RoaringBitmap bitmap = new RoaringBitmap();

@@ -26,7 +26,7 @@ import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.runtime.AbstractFunction1;
 
-/** Converts values of Spark's connector interfaces to maps, lists and texts, which travel to Python as JSON. `messages.py` has their types; Python interprets them. */
+/** Converts values of Spark's connector interfaces, such as filters and types, to JSON for Python. `messages.py` has the types of the JSON values. */
 final class ConnectorJson {
   private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, RowLevelOperationInfo.class};
 
@@ -67,7 +67,7 @@ final class ConnectorJson {
     }
   }
 
-  /** Returns the JSON of a type. Spark's own JSON leaves out collations: a type that has one is a text of its whole definition, such as `array<string collate UNICODE>`, which is no type to Python. */
+  /** Returns a type as JSON. Spark's own JSON leaves out collations. Therefore a type with a collation becomes its SQL text, such as `array<string collate UNICODE>`, which Python refuses. */
   private static String type(DataType type) {
     return type.existsRecursively(new IsCollated()) ? PythonBridge.json(type.catalogString()) : type.json();
   }
@@ -119,7 +119,7 @@ final class ConnectorJson {
     return parts;
   }
 
-  /** Returns the results of all methods without parameters, by their names; for the interfaces in SHAPES only the methods of the interface, because their classes have more for Spark itself. */
+  /** Returns the results of all methods without parameters, by the names of the methods. For the interfaces in SHAPES, only methods of the interface are called: their classes have further ones. */
   private static Object bean(Object value) throws Exception {
     LinkedHashMap map = new LinkedHashMap();
     map.put("kind", value.getClass().getSimpleName());
@@ -135,7 +135,7 @@ final class ConnectorJson {
       try {
         map.put(name, of(method.invoke(value, new Object[0])));
       } catch (InvocationTargetException refused) {
-        map.put(name, null); // a method that this version of Spark has and refuses to call
+        map.put(name, null); // this version of Spark has the method, but refuses its call
       }
     }
     return map;

@@ -38,20 +38,20 @@ import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A column of a batch, copied from an Arrow vector into arrays of Java. Arrow releases the memory of a batch when the next one arrives, while Spark's generated code may still refer to a text
- * in it. Generated code also reads arrays faster than Arrow vectors, which check each access. Executors need this class.
+ * A column of a batch, copied from an Arrow vector into Java arrays. Arrow releases the memory of a batch when the next batch arrives, while Spark's generated code may still refer to a text
+ * of the batch. Generated code also reads arrays faster than Arrow vectors, which check each access. Executors need this class.
  */
 final class CopiedColumn extends ColumnVector {
   private static final int DECIMAL_BYTES = 16;
 
   private final int rows;
   private final int nulls;
-  private final byte[] validity; // bits; null where no value is null
+  private final byte[] validity; // one bit for each value, 0 for null; null if no value is null
   private int[] ints; // or the offsets of texts and binary values
-  private long[] longs; // or the unscaled values of decimals that fit
+  private long[] longs; // or the unscaled values of decimals with up to 18 digits
   private float[] floats;
   private double[] doubles;
-  private byte[] bytes; // of texts, binary values and long decimals, or the bits of booleans
+  private byte[] bytes; // the bytes of texts, binary values and long decimals, or the bits of booleans
 
   /**
    * Copies a vector.
@@ -77,7 +77,7 @@ final class CopiedColumn extends ColumnVector {
     else copy(source.getDataBuffer(), longs = new long[rows], Platform.LONG_ARRAY_OFFSET, rows * 8L);
   }
 
-  /** Returns whether every column of a struct can be copied. */
+  /** Returns whether all columns have types that can be copied. */
   static boolean areCopied(StructType columns) {
     for (int i = 0; i < columns.length(); i++) {
       DataType type = columns.apply(i).dataType();
@@ -86,7 +86,7 @@ final class CopiedColumn extends ColumnVector {
     return true;
   }
 
-  /** Returns the class of the Arrow vectors of a type; null where they cannot be copied. */
+  /** Returns the class of the Arrow vectors of a type; null if columns of this type cannot be copied. */
   private static Class vectorOf(DataType type) {
     if (type instanceof StringType) return VarCharVector.class;
     if (type instanceof BinaryType) return VarBinaryVector.class;

@@ -8,18 +8,18 @@ import org.roaringbitmap.PeekableIntIterator;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 
-/** The batches of a file, or the rows in them, with columns of positions and of deleted rows. */
+/** The batches of a file, or their rows, with values in the columns of positions and of deleted rows. */
 final class CountedBatches extends AbstractIterator implements Closeable {
   private final Iterator batches;
-  private final RowGroups groups; // null where positions are from Spark's column
-  private final int positionPlace; // -1 for a column that is not read
+  private final RowGroups groups; // the source of positions; null if Spark's column of positions is the source
+  private final int positionPlace; // the index of the column; -1 if the column is not read
   private final int deletedPlace;
   private final boolean returnsBatches;
   private final Positions positions = new Positions();
   private final DeletedRows deleted;
-  private ColumnarBatch last; // the batch without these columns; a reader returns the same object again and again
+  private ColumnarBatch last; // the last batch without these columns; most readers return the same object for all batches
   private ColumnarBatch counted;
-  private java.util.Iterator rows; // of the batch, where rows are returned
+  private java.util.Iterator rows; // the rows of the batch, if rows are returned
 
   CountedBatches(Iterator batches, RowGroups groups, int positionPlace, int deletedPlace, PeekableIntIterator deleted, boolean returnsBatches) {
     this.batches = batches;

@@ -8,11 +8,11 @@ import org.roaringbitmap.PeekableIntIterator;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 
-/** The rows of a file, each with Spark's position of it, where Spark does not read batches; a column of deleted rows is filled in. */
+/** The rows of a file for which Spark does not read batches. Spark fills in the position of each row; this class fills in the column of deleted rows. */
 final class CountedRows extends AbstractIterator implements Closeable {
   private final Iterator rows;
   private final int positionPlace;
-  private final int deletedPlace; // -1 where it is not read
+  private final int deletedPlace; // the index of the column of deleted rows; -1 if it is not read
   private final PeekableIntIterator deleted;
 
   CountedRows(Iterator rows, int positionPlace, int deletedPlace, PeekableIntIterator deleted) {
@@ -31,7 +31,7 @@ final class CountedRows extends AbstractIterator implements Closeable {
     if (deletedPlace < 0) return row;
     long position = row.getLong(positionPlace);
     boolean isDeleted = DeletedRows.nextFrom(deleted, position) == position;
-    if (!(row instanceof UnsafeRow)) { // a row of a batch, whose columns have other types
+    if (!(row instanceof UnsafeRow)) { // the row is a row of a batch, whose columns have other types
       row = row.copy();
       row.update(deletedPlace, Boolean.valueOf(isDeleted));
       return row;

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The format `icefloe`, which Spark finds by the name of this class. Python converts the options to the name of a catalog and of a table in it. */
+/** The format `icefloe`, which Spark finds by the name of this class. Python converts the options to the names of a catalog and a table in it. */
 public class DefaultSource implements SupportsCatalogOptions, SessionConfigSupport {
   public String keyPrefix() {
     return "icefloe";
@@ -44,7 +44,7 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
     return new StructType();
   }
 
-  /** Refuses the tables that Spark loads without a catalog, such as those of streams. */
+  /** Refuses tables that Spark loads without a catalog, such as those of streaming queries. */
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
     Object path = properties.get("path");
     throw new UnsupportedOperationException((path == null ? "a table of the format icefloe" : path) + " cannot be a stream\n  Next: read it with spark.read and write it with df.write, in a stream's foreachBatch for example");

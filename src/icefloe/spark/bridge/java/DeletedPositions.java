@@ -12,14 +12,14 @@ import org.roaringbitmap.PeekableIntIterator;
 import org.roaringbitmap.RoaringBitmap;
 
 /**
- * The deleted positions of the files of a scan, by the number of the file. Each executor receives them once, as compressed as they are stored; a task decodes only the bitmaps of the files that
- * it reads. Executors need this class.
+ * The positions of the deleted rows in the files of a scan, by the number of the file. Each executor receives them once, as compressed bitmaps; a task decodes only the bitmaps of the files
+ * that it reads. Executors need this class.
  */
 public final class DeletedPositions implements Serializable {
   private final Broadcast packed;
   private final byte[] digest;
 
-  /** For each file the bytes have the length of its bitmap (int) and the Roaring bitmap. */
+  /** Sends the positions to the executors. For each file, `packed` contains the length of its bitmap (an int), and its Roaring bitmap. */
   public DeletedPositions(SparkSession session, byte[] packed) throws Exception {
     this.packed = JavaSparkContext.fromSparkContext(session.sparkContext()).broadcast(packed);
     this.digest = MessageDigest.getInstance("SHA-256").digest(packed);

@@ -5,9 +5,9 @@ import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 import org.roaringbitmap.PeekableIntIterator;
 
-/** Whether each row of a batch is deleted: one bit a row. Batches come in the order of the file. */
+/** The boolean column of a batch that is true for deleted rows. It is filled in for one batch after another, in the order of the file. */
 final class DeletedRows extends ConstantColumnVector {
-  private final PeekableIntIterator deleted; // positions in the file, ascending
+  private final PeekableIntIterator deleted; // the ascending positions of deleted rows in the file
   private long[] bits = new long[0];
 
   DeletedRows(PeekableIntIterator deleted) {
@@ -15,7 +15,7 @@ final class DeletedRows extends ConstantColumnVector {
     this.deleted = deleted;
   }
 
-  /** Moves on to the next batch, which has so many rows. */
+  /** Fills in the values for the next batch, which has `rows` rows at these positions. */
   void follow(Positions positions, int rows) {
     int words = (rows + 63) >>> 6;
     if (bits.length < words) bits = new long[words];
@@ -28,7 +28,7 @@ final class DeletedRows extends ConstantColumnVector {
     }
   }
 
-  /** Returns the first deleted position that is not less than this one, which is never less than that of an earlier call; where there is none, a number above all positions. */
+  /** Returns the first deleted position that is at least `position`, or a number above all positions. `position` must not be less than in an earlier call. */
   static long nextFrom(PeekableIntIterator deleted, long position) {
     if (position > Integer.MAX_VALUE) return Long.MAX_VALUE;
     deleted.advanceIfNeeded((int) position);

@@ -9,13 +9,13 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 
 /**
- * What remains of an object of the driver where a plan that names it is sent to an executor: its text, and of a function all that computes its results, which Spark needs to shuffle the other
- * side of a join by the partitions of a scan. Executors need this class.
+ * Replaces an object of the driver in a plan that is sent to an executor. It has only the text of the object; for a function, it can also compute the results, which Spark needs to shuffle
+ * the other side of a join by the partitions of a scan. Executors need this class.
  */
 public final class DriverProxy implements InvocationHandler, Serializable {
   private final String text;
-  private final HashMap constants = new HashMap(); // results of methods without arguments, by name
-  private final Expression body; // of a function's arguments, by their indexes; null for other objects
+  private final HashMap constants = new HashMap(); // the results of methods without arguments, by the names of the methods
+  private final Expression body; // the expression of a function, which refers to arguments by their indexes; null for other objects
 
   public DriverProxy(String text) {
     this.text = text;

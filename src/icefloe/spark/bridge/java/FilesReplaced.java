@@ -2,7 +2,7 @@ package icefloe;
 
 import org.apache.iceberg.exceptions.ValidationException;
 
-/** Another writer replaced files, without a change of rows, while a statement ran that changes rows of them: it was not committed, and can run again. */
+/** The error of a statement that was to change rows of files which another writer has replaced meanwhile, without changing rows. The statement was not committed, and can run again. */
 final class FilesReplaced extends ValidationException {
   FilesReplaced(String message) {
     super("%s", new Object[] {message});

@@ -6,7 +6,7 @@ import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.util.LongAccumulator;
 
-/** The function of a Spark task that returns its rows until they exceed a number of bytes; it then counts itself as cut off and reads no further. */
+/** The function of a Spark task that returns rows until their size in total exceeds `mostBytes`. It then stops reading, and adds 1 to the accumulator `cutOff`. */
 public final class FirstRows implements FlatMapFunction {
   private final long mostBytes;
   private final LongAccumulator cutOff;

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.types.DataType;
 import scala.math.Ordering;
 
-/** Rows that were read and stay in the JVM, with the loops over them, because each row would be a call through Py4J. */
+/** Rows that were read into the JVM, with methods that loop over them, because in Python each row would be a call through Py4J. */
 public final class GatheredRows {
   private final InternalRow[] rows;
 
@@ -32,8 +32,8 @@ public final class GatheredRows {
   }
 
   /**
-   * Returns the values of a key in the rows: a literal of the least and one of the greatest value, JSON of these two and, if there are at most `most`, of all distinct values, and whether
-   * some are null.
+   * Evaluates a key for all rows. Returns an array with: the least value as a literal; the greatest value as a literal; JSON of these two and, if there are at most `most` distinct values, of
+   * all of them; and whether some values are null.
    *
    * @param key an expression whose columns are bound to the rows by index
    * @param most the largest number of distinct values that are returned

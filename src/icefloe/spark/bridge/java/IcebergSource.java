@@ -2,7 +2,7 @@ package iceberg;
 
 import org.apache.spark.sql.sources.DataSourceRegister;
 
-/** The format `iceberg`, the name of Java Iceberg's format, where its JAR is not in the JVM. Spark finds a registered name in any case of letters. */
+/** The format `iceberg`, for JVMs without the JAR of Java's Iceberg, which has a format of this name. Spark finds a registered name in any letter case. */
 public final class DefaultSource extends icefloe.DefaultSource implements DataSourceRegister {
   public String shortName() {
     return "iceberg";

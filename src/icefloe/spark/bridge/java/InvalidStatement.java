@@ -4,7 +4,7 @@ import java.util.Collections;
 import java.util.Map;
 import org.apache.spark.SparkThrowable;
 
-/** An error in Python for which Spark has no exception. Spark passes each SparkThrowable on and wraps other exceptions; PySpark raises this one as IllegalArgumentException. */
+/** An error of Python for which Spark has no exception. It is a SparkThrowable, because Spark wraps exceptions of other types. PySpark raises it as IllegalArgumentException. */
 public class InvalidStatement extends IllegalArgumentException implements SparkThrowable {
   public InvalidStatement(String message, Throwable cause) {
     super(message, cause);

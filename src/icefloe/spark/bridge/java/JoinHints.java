@@ -31,12 +31,13 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * Adds the hint BROADCAST to joins of which one side is itself a join of scans, with an estimated size of at most spark.sql.autoBroadcastJoinThreshold. Without its cost-based optimizer,
- * Spark takes the product of the sizes for the size of a join, so that it never broadcasts one. Here a join has at most the rows of one side if the other side has a column in the condition
- * that is unique there, as a scan describes it; a join without such a column has no estimate. Nothing changes where Spark broadcasts a side itself, or the query has a hint.
+ * Adds the hint BROADCAST to a join if one of its sides is itself a join of scans whose estimated size is at most spark.sql.autoBroadcastJoinThreshold. Without its cost-based optimizer,
+ * Spark estimates the size of a join as the product of the sizes of its sides, so that it never broadcasts a join. Here the estimate is better: if a column of one side that the condition
+ * compares is unique, as its scan describes it, the join has at most the rows of the other side. A join without such a column has no estimate. A join is not changed if Spark broadcasts a
+ * side anyway, or if the query has a hint for the join.
  */
 final class JoinHints extends AbstractFunction1 {
-  private final double limit = (double) SQLConf.get().autoBroadcastJoinThreshold(); // bytes; not above 0 where Spark must not broadcast
+  private final double limit = (double) SQLConf.get().autoBroadcastJoinThreshold(); // in bytes; 0 or less if Spark must not broadcast
 
   /** Returns the plan with the hints. */
   LogicalPlan hinted(LogicalPlan plan) {
@@ -62,7 +63,7 @@ final class JoinHints extends AbstractFunction1 {
     return join.copy(join.left(), join.right(), type, join.condition(), hint);
   }
 
-  /** Returns whether Spark itself broadcasts a side. */
+  /** Returns whether Spark broadcasts a side of a join without a hint. */
   private boolean isSmall(LogicalPlan side) {
     return side.stats().sizeInBytes().doubleValue() <= limit;
   }
@@ -72,11 +73,11 @@ final class JoinHints extends AbstractFunction1 {
     return size == null ? Double.MAX_VALUE : size.bytes;
   }
 
-  /** An estimate of the rows of a plan. */
+  /** An estimate of the number and size of the rows of a plan. */
   private static final class Size {
     final double rows;
     final double bytes;
-    final HashSet unique; // ids of columns that have another value in each row
+    final HashSet unique; // the ids of columns that have a different value in each row
 
     Size(double rows, double bytes, HashSet unique) {
       this.rows = rows;
@@ -89,7 +90,7 @@ final class JoinHints extends AbstractFunction1 {
     }
   }
 
-  /** Returns the size of a plan; null where it is not known. */
+  /** Returns the estimated size of a plan; null if there is no estimate. */
   private static Size sizeOf(LogicalPlan plan) {
     if (plan instanceof DataSourceV2ScanRelation) return sizeOfScan((DataSourceV2ScanRelation) plan);
     if (plan instanceof Filter) return sizeOf(((Filter) plan).child());
@@ -112,7 +113,7 @@ final class JoinHints extends AbstractFunction1 {
     return new Size(((Number) statistics.described("numRows")).doubleValue(), ((Number) statistics.described("sizeInBytes")).doubleValue(), unique);
   }
 
-  /** Returns the size of a grouping: at most one row for each row. A single column of the groups is unique. */
+  /** Returns the estimated size of an aggregation: it has at most as many rows as its input. If it groups by a single column, this column is unique. */
   private static Size sizeOfGroups(Aggregate groups) {
     Size size = sizeOf(groups.child());
     Seq by = groups.groupingExpressions();
@@ -122,7 +123,7 @@ final class JoinHints extends AbstractFunction1 {
     return resized(new Size(size.rows, size.bytes, unique), groups, groups.aggregateExpressions());
   }
 
-  /** Returns the size of other columns of the same rows. Columns share the bytes by the sizes of their types, as in Spark's own estimate. */
+  /** Returns the estimated size of the same rows with other columns. As in Spark's own estimate, the bytes are divided among the columns by the sizes of their types. */
   private static Size resized(Size size, LogicalPlan plan, Seq columns) {
     if (size == null) return null;
     HashSet unique = new HashSet();
@@ -136,7 +137,7 @@ final class JoinHints extends AbstractFunction1 {
   }
 
   private static double widthOf(Seq columns) {
-    double width = 8.0; // of the row itself
+    double width = 8.0; // in bytes; 8 for the row itself
     for (int i = 0; i < columns.size(); i++) width += ((Attribute) columns.apply(i)).dataType().defaultSize();
     return width;
   }
@@ -147,7 +148,7 @@ final class JoinHints extends AbstractFunction1 {
     if (left == null || type == LeftSemi$.MODULE$ || type == LeftAnti$.MODULE$) return left;
     Size right = sizeOf(join.right());
     if (right == null) return null;
-    boolean ofLeft = false; // a key is unique on the left
+    boolean ofLeft = false; // whether a key is unique on the left
     boolean ofRight = false;
     List keys = keys(join);
     for (int i = 0; i < keys.size(); i++) {
@@ -157,7 +158,7 @@ final class JoinHints extends AbstractFunction1 {
     }
     double rows = ofLeft && ofRight ? Math.min(left.rows, right.rows) : ofLeft ? right.rows : left.rows;
     if (type == Inner$.MODULE$ ? !(ofLeft || ofRight) : type == LeftOuter$.MODULE$ ? !ofRight : type == RightOuter$.MODULE$ ? !ofLeft : true) return null;
-    // An outer join keeps all rows of one side; the unmatched rows have nulls in the columns of the other, so that none of these is unique.
+    // An outer join keeps all rows of one side. Rows without a match have nulls in the columns of the other side, so that no column of that side is unique.
     if (type == LeftOuter$.MODULE$) rows = left.rows;
     if (type == RightOuter$.MODULE$) rows = right.rows;
     HashSet unique = new HashSet();
@@ -166,7 +167,7 @@ final class JoinHints extends AbstractFunction1 {
     return new Size(rows, rows * (left.bytesOfRow() + right.bytesOfRow()), unique);
   }
 
-  /** Returns the pairs of columns, the left one first, that the condition of a join compares for equality. */
+  /** Returns the pairs of columns that the condition of a join compares for equality; in each pair, the column of the left side is first. */
   private static List keys(Join join) {
     ArrayList pairs = new ArrayList();
     if (join.condition().isDefined()) addKeys((Expression) join.condition().get(), join, pairs);

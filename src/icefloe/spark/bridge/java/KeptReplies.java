@@ -4,14 +4,14 @@ import java.util.Iterator;
 import java.util.LinkedHashMap;
 
 /**
- * Replies of the Python objects of one catalog in one session that depend on their keys alone, for later statements: on the state of a table, which Python reads again for each statement, and on the
- * message. Those that were not used for longest are dropped first. Several threads may use it at once.
+ * A cache of replies from the Python objects of one catalog in one session. A reply depends only on its key: the state of a table, which Python reads again for each statement, and the
+ * message. The least recently used replies are dropped first. Several threads may use the cache at once.
  */
 public final class KeptReplies {
   private static final long MOST_BYTES = 1L << 26;
   private static final int BYTES_OF_AN_ENTRY = 256;
   private static final int BYTES_OF_A_CHARACTER = 2;
-  private final LinkedHashMap entries = new LinkedHashMap(16, 0.75f, true); // Entry by key, the least recently used first
+  private final LinkedHashMap entries = new LinkedHashMap(16, 0.75f, true); // values of class Entry by key, the least recently used first
   private long bytes;
 
   private static final class Entry {
@@ -24,13 +24,13 @@ public final class KeptReplies {
     }
   }
 
-  /** Returns the reply of a key; null where there is none. */
+  /** Returns the reply of a key; null if the cache does not have it. */
   public synchronized Object get(String key) {
     Entry entry = (Entry) entries.get(key);
     return entry == null ? null : entry.value;
   }
 
-  /** Keeps a reply of so many bytes in the place of the one before it, unless it is larger than all together may be. */
+  /** Stores a reply, which has `valueBytes` bytes, and drops an earlier reply of the key. A reply that is larger than the whole cache may be is not stored. */
   public synchronized void put(String key, Object value, long valueBytes) {
     Entry entry = new Entry(value, valueBytes + BYTES_OF_AN_ENTRY + (long) BYTES_OF_A_CHARACTER * key.length());
     Entry before = (Entry) entries.remove(key);
@@ -45,7 +45,7 @@ public final class KeptReplies {
     }
   }
 
-  /** Returns the bytes of a text in memory. */
+  /** Returns how many bytes a text needs in memory. */
   static long bytesOf(String text) {
     return (long) BYTES_OF_A_CHARACTER * text.length();
   }

@@ -10,10 +10,10 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.Metadata;
 
 /**
- * Selects columns of a DataFrame in one call for all of them; from Python each column would take several calls.
+ * Selects all columns of a DataFrame in one call; from Python each column would take several calls.
  *
- * The constructor takes JSON, which has for each column its name in the DataFrame (quoted), its new name and its metadata (JSON too). For a column without a name in the DataFrame the next
- * one of `expressions` is used.
+ * The argument of the constructor is JSON with an entry for each column: its name in the DataFrame (quoted), its new name, and its metadata as JSON. A column without a name in the DataFrame
+ * is the next one of `expressions`.
  */
 public final class NamedColumns {
   private final ArrayList columns = new ArrayList();

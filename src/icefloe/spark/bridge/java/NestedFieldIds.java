@@ -9,15 +9,15 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 /**
- * The ids of fields inside of structs. Spark's reader of Parquet takes them from the metadata of the fields, which are part of the type of a column, and the rest of a query has types without them:
- * so that a column has one type in all of a plan, and that files written from it have no ids of this table, only the reader gets them.
+ * Adds and removes the ids of nested fields. Spark's Parquet reader finds an id in the metadata of the field, which is part of the type of the column. Only the reader gets types with ids: in
+ * the rest of a query they are without ids, so that a column has the same type everywhere in a plan, and files that the query writes do not get the ids of this table.
  */
 final class NestedFieldIds {
   private static final String KEY = "parquet.field.id";
 
   private NestedFieldIds() {}
 
-  /** Returns columns with their own ids alone; the argument itself where none has fields with ids inside. */
+  /** Returns the columns without the ids of nested fields; the ids of the columns themselves stay. Returns the argument itself if no nested field has an id. */
   static StructType without(StructType columns) {
     StructField[] fields = new StructField[columns.length()];
     boolean isChanged = false;
@@ -42,7 +42,7 @@ final class NestedFieldIds {
     return new StructType(fields);
   }
 
-  /** Returns columns with the ids that their fields have in `all`, which has every one of them by name; columns that it does not have stay as they are. */
+  /** Returns the columns with the ids that fields of the same names have in `all`. Columns that are missing in `all` stay as they are; the nested fields of the others must all be in it. */
   static StructType with(StructType columns, StructType all) {
     StructField[] fields = new StructField[columns.length()];
     for (int i = 0; i < fields.length; i++) {

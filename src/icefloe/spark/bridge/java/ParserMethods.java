@@ -3,8 +3,8 @@ package icefloe;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 
 /**
- * Spark's parser as the sessions see it: every method passes its call on to a `SparkParser`. The methods of the interface differ between versions of Spark, so `java_compiler.py` writes them below when
- * it compiles this class. It is no proxy, because a proxy may not throw what the interface does not declare, and Spark's parser throws other checked exceptions than `ParseException`.
+ * The parser that a session calls: every method passes its call on to a `SparkParser`. The methods of the interface differ between versions of Spark, so `java_compiler.py` inserts them below
+ * when it compiles this class. It is not a proxy of `java.lang.reflect`, because Spark's parser throws checked exceptions that the interface does not declare, and a proxy may not.
  */
 final class ParserMethods implements ParserInterface {
   final SparkParser parser;

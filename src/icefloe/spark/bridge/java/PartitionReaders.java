@@ -10,7 +10,10 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 
-/** Creates the readers of splits. Each group of files has a function of Spark's file format, which returns the rows or batches of a file, and places of the scan's columns in them. Executors need this class. */
+/**
+ * Creates the readers of splits. For each group of files it has a function of Spark's file format, which returns the rows or batches of a file, and the indexes of the scan's columns in them.
+ * Executors need this class.
+ */
 public final class PartitionReaders implements PartitionReaderFactory {
   private final Function1[] groups;
   private final int[][] places;

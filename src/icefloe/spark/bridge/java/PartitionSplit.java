@@ -5,7 +5,7 @@ import org.apache.spark.sql.connector.read.HasPartitionKey;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 
-/** Parts of data files of one group, with the values of the partition fields by which the scan is grouped. Executors need this class. */
+/** A split: parts of data files of one group, with their values of the partition fields by which the scan is partitioned. Executors need this class. */
 public final class PartitionSplit extends FilePartition implements HasPartitionKey {
   private final int group;
   private final InternalRow key;
@@ -16,7 +16,7 @@ public final class PartitionSplit extends FilePartition implements HasPartitionK
     this.key = key;
   }
 
-  /** Returns the number of the group of files, which are read alike. */
+  /** Returns the number of the group of files. The files of a group are read by the same function. */
   int group() {
     return group;
   }

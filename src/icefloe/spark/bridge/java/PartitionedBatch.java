@@ -5,11 +5,11 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 
-/** The splits of planned files that have partition keys: of all files, or of those that the values of a join leave. */
+/** Creates the splits, with partition keys, of a scan of planned files: of all files, or only of files that can match the values of a join. */
 final class PartitionedBatch implements Batch {
   private final PartitionedFiles files;
-  private final BitSet selected; // numbers of files; null for all
-  private InputPartition[] splits; // null before they are needed
+  private final BitSet selected; // the numbers of the files to read; null for all files
+  private InputPartition[] splits; // null until they are requested
 
   PartitionedBatch(PartitionedFiles files, BitSet selected) {
     this.files = files;
@@ -25,7 +25,7 @@ final class PartitionedBatch implements Batch {
     return files.readers();
   }
 
-  /** Compares the files and how they are read, so that Spark finds equal parts of a plan. */
+  /** Returns whether the other batch reads the same files in the same way, so that Spark recognizes equal parts of a plan. */
   public boolean equals(Object other) {
     if (!(other instanceof PartitionedBatch)) return false;
     PartitionedBatch batch = (PartitionedBatch) other;

@@ -49,22 +49,22 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A scan of Spark's connector whose splits have partition keys, or whose files a join filters at run time. Spark's own file scan has no keys, so this one reads the files with the functions of Spark's file formats that the file scan calls.
- * Each group of files is a relation of its own, as for the file scan, and may have deleted rows and constants that others do not have.
+ * A scan of Spark's connector whose splits have partition keys, or whose files are filtered at run time by the values of a join. Spark's own file scan has no keys. Therefore this class
+ * reads the files itself, with the same functions of Spark's file formats. Each group of files is a separate relation, as for the file scan, and may have its own deleted rows and constants.
  *
- * The relation of the first group is in the place of the scan in the plan of its rows until `SparkRule` puts the scan in its place.
+ * In the plan of the rows, the relation of the first group is a placeholder, which `SparkRule` replaces by this scan.
  */
 public final class PartitionedFiles implements SupportsReportStatistics, SupportsRuntimeV2Filtering {
-  // Values of a join by which files are left out. Above that all files are read: the values are one message to Python, and a table of so many values seldom leaves a file out.
+  // The most values of a join by which files are filtered. With more values all files are read: the values are one message to Python, and so many values seldom exclude a file.
   private static final int MOST_VALUES = 10000;
 
   private final LogicalRelation[] groups;
-  private final String[] keys; // columns of every group with the values of the partition fields
-  private final String[] columns; // columns of every group that the scan returns
-  private LogicalPlan rows; // the plan of the rows, over the first relation
-  private PythonProxy python; // the scan that Python implements; null before it is in a plan
-  private ArrayList conditions = new ArrayList(); // of Condition: what the rows are filtered by, for the statistics of row groups
-  // Numbers of the files that the next batch of a thread has; none for all. Spark sets the filter and requests the batch in one thread, and another plan may do so at the same time.
+  private final String[] keys; // names of the columns, in every group, with the values of the partition fields
+  private final String[] columns; // names of the columns, in every group, that the scan returns
+  private LogicalPlan rows; // the plan that computes the rows from the first relation
+  private PythonProxy python; // the scan that Python implements; null until this scan is in a plan
+  private ArrayList conditions = new ArrayList(); // Condition objects: the filters on the rows, which are compared with the statistics of row groups
+  // The numbers of the files for the next batch of a thread; not set for all files. Spark sets the filter and requests the batch in one thread, and another plan may do so at the same time.
   private final ThreadLocal selected = new ThreadLocal();
 
   public PartitionedFiles(List groups, List keys, List columns) {
@@ -81,19 +81,19 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     this.conditions = conditions;
   }
 
-  /** Returns the relation that is in the place of the scan, without the rows of its column of deleted rows, if `deleted` names one. */
+  /** Returns the relation that is the placeholder of this scan. If `deleted` is the name of a column of deleted rows, rows for which it is true are filtered out. */
   public LogicalPlan relation(String deleted) {
     return deleted == null ? groups[0] : NativeScan.liveRows(groups[0], deleted);
   }
 
-  /** Takes the plan of the rows. */
+  /** Sets the plan that computes the rows from the placeholder. */
   public void read(LogicalPlan plan) {
     rows = plan;
   }
 
-  /** Returns the plan of the rows with this scan in it, which has the partitions of the scan relation that it replaces; null where the rows do not have the columns of the partition fields as they are in files. */
+  /** Returns the plan of the rows with this scan, which gets the partitioning of the scan relation that it replaces; null if a column of a partition field is computed and not read from files. */
   LogicalPlan planFor(DataSourceV2ScanRelation scan, PythonProxy behind) {
-    HashMap sources = new HashMap(); // attributes of the first relation by the ids of those that Spark has of the scan
+    HashMap sources = new HashMap(); // attributes of the first relation, by the ids of the attributes of the scan relation
     for (int i = 0; i < scan.output().size(); i++) {
       Object source = sourceOf((Attribute) rows.output().apply(i));
       if (source != null) sources.put(((Attribute) scan.output().apply(i)).exprId(), source);
@@ -123,7 +123,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     throw new IllegalStateException("the files have no column " + column);
   }
 
-  /** Returns the attribute of the first relation that an attribute of the rows is, under another name at most; null where it is computed. */
+  /** Returns the attribute of the first relation that has the values of an attribute of the rows, perhaps under another name; null if the attribute is computed. */
   private Attribute sourceOf(Attribute column) {
     Object source = column;
     if (rows instanceof Project) {
@@ -136,7 +136,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     return source instanceof Attribute && groups[0].outputSet().contains((Attribute) source) ? (Attribute) source : null;
   }
 
-  /** Replaces the attributes of an expression by others, by their ids. */
+  /** Replaces the attributes of an expression by the attributes that a map has for their ids. */
   private static final class Replaced extends AbstractFunction1 {
     private final HashMap attributes;
 
@@ -149,7 +149,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     }
   }
 
-  /** Replaces one leaf of a plan. */
+  /** Replaces one leaf of a plan by another plan. */
   private static final class Leaf extends AbstractFunction1 {
     private final LogicalPlan leaf;
     private final LogicalPlan other;
@@ -165,7 +165,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     }
   }
 
-  /** Returns a plan in which scans of this class have the conditions of the filters above them, as Spark's planner gives them to its own file scans. */
+  /** Returns a plan in which the scans of this class know the conditions of the filters above them. Spark's planner does the same for its own file scans. */
   static LogicalPlan withConditions(LogicalPlan plan) {
     return (LogicalPlan) new Conditions().apply(plan);
   }
@@ -197,7 +197,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     }
   }
 
-  /** A filter in the form of Spark's file formats, and the names of the columns in it. */
+  /** A filter of the class that Spark's file formats use, and the names of its columns. */
   private static final class Condition {
     final org.apache.spark.sql.sources.Filter filter;
     final HashSet names = new HashSet();
@@ -221,7 +221,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     return (HadoopFsRelation) group.relation();
   }
 
-  /** Returns splits of files of one group with equal keys: files and parts of files, as many as a split of the session may have bytes. */
+  /** Returns the splits of these files. A split has files, or parts of files, of one group and with equal keys, up to the session's maximum size of a split. */
   InputPartition[] splits(BitSet numbers) {
     Seq nothing = PythonUtils.toSeq(new ArrayList());
     ArrayList splits = new ArrayList();
@@ -229,7 +229,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     for (int group = 0; group < groups.length; group++) {
       HadoopFsRelation relation = relationOf(groups[group]);
       SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) relation.sparkSession()).sessionState().conf();
-      LinkedHashMap packed = new LinkedHashMap(); // Packing by key
+      LinkedHashMap packed = new LinkedHashMap(); // Packing objects by key, of the files of this group
       Iterator directories = relation.location().listFiles(nothing, nothing).iterator();
       while (directories.hasNext()) {
         PartitionDirectory directory = (PartitionDirectory) directories.next();
@@ -255,13 +255,13 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     return new GenericInternalRow(values);
   }
 
-  /** The split of a key that is not full yet. */
+  /** The split of a key to which further files can be added. */
   private static final class Packing {
     private final int group;
     private final InternalRow key;
     private final long mostBytes;
-    private final long openBytes; // what opening a file counts for
-    private final ArrayList files = new ArrayList(); // of PartitionedFile
+    private final long openBytes; // the bytes that are added to the size of each file for the cost of opening it
+    private final ArrayList files = new ArrayList(); // PartitionedFile objects
     private long bytes;
 
     Packing(int group, InternalRow key, long mostBytes, long openBytes) {
@@ -289,7 +289,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     }
   }
 
-  /** Returns the readers of splits, which return batches if those of all groups can. */
+  /** Returns the factory of the readers of splits. They return batches if the functions of all groups can do so, and rows otherwise. */
   PartitionReaderFactory readers() {
     boolean returnsBatches = true;
     for (int i = 0; i < groups.length; i++) returnsBatches &= relationOf(groups[i]).fileFormat().supportBatch(relationOf(groups[i]).sparkSession(), relationOf(groups[i]).schema());
@@ -334,12 +334,12 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     return String.valueOf(relationOf(groups[0]).location().rootPaths().apply(0));
   }
 
-  /** Returns the attributes by which Spark may filter at run time; the scan that this one replaces has named them, and Spark has its filters. */
+  /** Returns the columns by which Spark may filter files at run time: those of the scan that this scan has replaced, because Spark has created its filters for that scan. */
   public NamedReference[] filterAttributes() {
     return new NamedReference[0];
   }
 
-  /** Leaves the files out of the next batch in which no row has the values of a join. */
+  /** Excludes files from the next batch if no row of them can have the values of a join. */
   public void filter(Predicate[] predicates) {
     selected.remove();
     int values = 0;

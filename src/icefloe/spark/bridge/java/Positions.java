@@ -4,22 +4,22 @@ import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** The positions of a batch's rows in their file: consecutive numbers, of which only the first is stored, or ascending ones. */
+/** The column of the positions of a batch's rows in their file: either consecutive numbers, of which only the first is stored, or an array of ascending numbers. */
 final class Positions extends ConstantColumnVector {
-  private long first; // -1 where the numbers are in the array
+  private long first; // the first of consecutive numbers; -1 if the numbers are in the array
   private long[] numbers = new long[0];
 
   Positions() {
     super(1, DataTypes.LongType);
   }
 
-  /** Moves on to the next batch, which has so many rows. */
+  /** Sets the positions of the next batch, which has `rows` rows. */
   void follow(RowGroups groups, int rows) {
     grow(rows);
     first = groups.read(rows, numbers);
   }
 
-  /** Takes the positions of a batch from Spark's column. */
+  /** Copies the positions of a batch from Spark's column of positions. */
   void copy(ColumnVector column, int rows) {
     grow(rows);
     for (int i = 0; i < rows; i++) numbers[i] = column.getLong(i);

@@ -12,7 +12,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.Iterator;
 
-/** Returns the batches that a Python worker reads of a split. The runner ends with the task: it returns the worker for further tasks where the task has read everything, and ends it otherwise. */
+/** Returns the batches of a split that a Python worker reads. When the task ends, Spark's runner of the worker keeps the worker for further tasks if all batches were read, and ends it otherwise. */
 final class PythonBatches implements PartitionReader {
   private final Iterator batches;
   private final StructType columns;

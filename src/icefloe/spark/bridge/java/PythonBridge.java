@@ -15,19 +15,19 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Calls of Python methods. A Python object is a function of two arguments: the name of a method, and its arguments as JSON text or as a list of JSON texts and Java objects.
- * The reply is JSON text, a Java object, or another such function, a PythonObject. A reply that is an exception is thrown. A text that begins with `!` is any other error: the name of an exception in the
- * first line, and the message in the lines after it. `messages.py` has the types of the arguments.
+ * Calls Python methods. A Python object is represented by a function of two arguments: the name of a method, and the arguments of the method as JSON text or as a list of JSON texts and Java
+ * objects. The reply is JSON text, a Java object, or a PythonObject. If the reply is an exception, it is thrown. A text that begins with `!` is an error without such an exception: its first
+ * line is the name of the exception to throw, and the other lines are the message. `messages.py` has the types of the arguments.
  */
 public final class PythonBridge {
-  private static final Map CALLBACKS = new ConcurrentHashMap(); // of PythonObject, by the keys that sessions registered them with
+  private static final Map CALLBACKS = new ConcurrentHashMap(); // PythonObject by the key with which a session registered it
   private static final ObjectMapper MAPPER = new ObjectMapper();
 
   public static void register(String key, BiFunction python) {
     CALLBACKS.put(key, new PythonObject(python));
   }
 
-  /** Drops the object of a session that was stopped, with the replies and plans that are kept for it. */
+  /** Drops the object of a stopped session, and the replies and plans that are cached for it. */
   public static void unregister(String key) {
     CALLBACKS.remove(key);
   }
@@ -45,7 +45,7 @@ public final class PythonBridge {
     return reply;
   }
 
-  /** Throws any error, also one that the caller's method does not declare. */
+  /** Throws an error, even a checked exception that the caller's method does not declare. */
   static RuntimeException unchecked(Throwable error) {
     Platform.throwException(error);
     return new IllegalStateException(error);
@@ -55,7 +55,7 @@ public final class PythonBridge {
     int end = reply.indexOf('\n');
     String name = reply.substring(1, end);
     String message = reply.substring(end + 1);
-    // Where Java's Iceberg is in this JVM too, these are its own classes, which have the same constructors.
+    // If the JAR of Java's Iceberg is in this JVM too, these are its classes, which have the same constructors.
     if (name.equals("FilesReplaced")) return new FilesReplaced(message);
     if (name.equals("ValidationException")) return new ValidationException("%s", new Object[] {message});
     if (name.equals("CommitFailedException")) return new CommitFailedException("%s", new Object[] {message});
@@ -85,7 +85,7 @@ public final class PythonBridge {
     }
   }
 
-  /** Returns the JSON of the settings of a session that reads and writes look at. */
+  /** Returns the settings of a session that affect reads and writes, as JSON. */
   public static String settings(SQLConf session) {
     return json(PythonProxy.settings(session));
   }

@@ -37,17 +37,17 @@ import scala.Tuple2;
 import scala.collection.immutable.Map;
 
 /**
- * Files that a Python function reads, as a table of Spark's connector whose scan returns batches. `mapInArrow` has the same rows for every type, but Spark converts each of them to its own form
- * before it computes with it, and first runs another Python worker for the packed tasks of each Spark task.
+ * Files that a Python function reads, as a table of Spark's connector whose scan returns batches. `mapInArrow` would return the same rows, for every type; but Spark would convert each row to
+ * its own format, and run another Python worker before, which only passes on the packed tasks of each Spark task.
  */
 public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsReportStatistics, Batch {
-  // All metrics of all versions: a runner fails without one that it counts.
+  // The metrics that the runners of all supported versions of Spark count: a runner fails if a metric that it counts is missing.
   private static final String[] METRICS = {"pythonDataSent", "pythonDataReceived", "pythonBootTime", "pythonInitTime", "pythonTotalTime", "pythonProcessingTime", "pythonNumRowsReceived"};
 
   private final String name;
   private final StructType columns;
-  private final List splits; // of byte[]: packed tasks
-  private final long bytes; // estimated, for Spark's optimizer
+  private final List splits; // for each split a byte[] with packed tasks
+  private final long bytes; // the estimated size of the rows, for Spark's optimizer
   private final PartitionReaderFactory readers;
 
   private PythonFiles(String name, StructType columns, List splits, long bytes, PartitionReaderFactory readers) {
@@ -59,14 +59,14 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
   }
 
   /**
-   * Returns the rows that a Python function reads; null where its batches cannot be used as they are.
+   * Returns the rows that a Python function reads; null if Spark cannot use its batches without a conversion.
    *
    * @param name the table, for EXPLAIN
-   * @param function takes batches of packed tasks, and returns those of rows
-   * @param kind PySpark's number of the kind of function
-   * @param columns the columns that it returns, a struct in JSON
+   * @param function takes batches of packed tasks, and returns batches of rows
+   * @param kind PySpark's number for the kind of the function
+   * @param columns the columns of the rows, as the JSON of a struct type
    * @param splits the packed tasks of each Spark task
-   * @param bytes the estimated bytes of the rows
+   * @param bytes the estimated size of the rows in bytes
    */
   static Dataset rows(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes) {
     StructType struct = (StructType) DataType.fromJson(columns);

@@ -10,13 +10,14 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiFunction;
 
 /**
- * A Python object that Java calls: one that Python registered with Py4J, or one that a call of it has returned, which has a number there. The latter needs no call of its own, unlike an object of
- * Py4J's: its description comes with the reply that returns it, and the numbers of the objects that Java has released go with a later call.
+ * A Python object that Java calls. There are two kinds: an object that Python registered with Py4J, and an object that a call of such an object has returned, which is identified by a number.
+ * Objects of the second kind need no calls for their creation and release, unlike objects of Py4J: the reply that returns an object contains its description, and the numbers of objects
+ * that Java has released are sent with the next call.
  */
 final class PythonObject implements BiFunction {
   private final Registered registered;
-  private final long number; // 0 for the registered object itself
-  final String description; // JSON, of an object with a number; null where Java has it already
+  private final long number; // the number of a returned object; 0 for the registered object itself
+  final String description; // JSON that describes a returned object; null if Java has the description already
 
   PythonObject(BiFunction python) {
     this.registered = new Registered(python);
@@ -24,7 +25,7 @@ final class PythonObject implements BiFunction {
     this.description = null;
   }
 
-  /** Takes what Python replies for an object: its number, and perhaps a space and the description. */
+  /** Creates the object of a reply, which contains the number of the object and, if Java does not have it yet, a space and the description. */
   private PythonObject(Registered registered, String reply) {
     int space = reply.indexOf(' ');
     this.registered = registered;
@@ -33,11 +34,11 @@ final class PythonObject implements BiFunction {
     registered.held.add(new Held(this, registered.released, number));
   }
 
-  /** What all objects share that one registered object has returned. */
+  /** The values that a registered object and all objects that it returned share. */
   private static final class Registered {
     final BiFunction python;
     final KeptReplies kept = new KeptReplies();
-    final Set held = Collections.newSetFromMap(new ConcurrentHashMap()); // of Held, which the collector needs to be reachable
+    final Set held = Collections.newSetFromMap(new ConcurrentHashMap()); // Held objects: the garbage collector reports the release of an object only while its Held is reachable
     final ReferenceQueue released = new ReferenceQueue();
 
     Registered(BiFunction python) {
@@ -64,7 +65,7 @@ final class PythonObject implements BiFunction {
     }
   }
 
-  /** Calls a method by its name. Returns JSON, an object of Java, another PythonObject or an array of several, or the text of an error. */
+  /** Calls a Python method. Returns JSON text, a Java object, a PythonObject, an array of PythonObjects, or the text of an error, which begins with `!`. */
   public Object apply(Object method, Object message) {
     String released = registered.releasedNumbers();
     String address = method + (number == 0 && released.isEmpty() ? "" : " " + number) + (released.isEmpty() ? "" : " " + released);
@@ -72,14 +73,14 @@ final class PythonObject implements BiFunction {
     try {
       reply = registered.python.apply(address, message);
     } finally {
-      // The collector may take an object whose method needs it no more, and another thread would release the number before Python has read it.
+      // The garbage collector could collect this object before its method ends, and another thread could then release the number before Python has used it.
       Reference.reachabilityFence(this);
     }
     boolean isObject = reply instanceof String && ((String) reply).startsWith("@");
     return isObject ? returned(((String) reply).substring(1)) : reply;
   }
 
-  /** Returns the object that a reply describes, or an array of those that its lines describe. JSON has no line ends. */
+  /** Returns the object that a reply describes. If the reply has several lines, returns an array with an object for each line: descriptions in JSON have no line ends. */
   private Object returned(String reply) {
     if (reply.indexOf('\n') < 0) return new PythonObject(registered, reply);
     String[] lines = reply.split("\n@");
@@ -88,7 +89,7 @@ final class PythonObject implements BiFunction {
     return objects;
   }
 
-  /** Returns the replies that are kept for later statements. */
+  /** Returns the cache of replies for later statements. */
   KeptReplies kept() {
     return registered.kept;
   }

@@ -41,25 +41,25 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * An object of Spark's connector whose methods Python implements: a table, a scan, a write, a function. Python describes it once: `interfaces` are the interfaces that it has, `constants`
- * the results of methods that never change, `methods` the names of the Python methods by the names and numbers of parameters of the Java methods; objects with the same `identity` are
- * equal. A reply is converted to the return type of the Java method.
+ * An object of Spark's connector whose methods Python implements, such as a table, scan, write or function. Python describes it once: `interfaces` are the interfaces that it implements;
+ * `constants` are the results of methods whose result never changes; `methods` has the names of the Python methods, by the name of the Java method and its number of parameters. Objects with
+ * the same `identity` are equal. A reply of Python is converted to the return type of the Java method.
  *
- * Threads: an object may be called by several threads at once. Constants are converted at most twice and never change. Results of methods without arguments are kept in one immutable
- * generation: each is computed by one thread, for which the others wait without a lock on the object, and a call with arguments replaces the generation after Python has replied. So no
- * thread keeps a result from before a change that another thread made. Objects that a reply names by their indexes are those of the call itself, never of another thread's.
+ * Several threads may call an object at once. Results of methods without arguments are cached in a `Generation`: one thread computes a result, and others wait for it, without a lock on the
+ * object. A call with arguments may change the object, so it starts a new generation after Python has replied; no thread then uses a result from before the change. If a reply refers to
+ * objects by their indexes, they are the arguments of the same call, never those of another thread.
  */
 public final class PythonProxy implements InvocationHandler, InsertableRelation, Serializable {
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
-  private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts
-  private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of classes, by lists of their names
+  private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts of rows and files
+  private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of interfaces, by the lists of their names
   private static final int KEPT_REPLIES = 8;
-  private static final int BYTES_OF_A_PART = 8; // of a description in memory, for each byte of its text
-  private final BiFunction python; // null where the object has constants only
+  private static final int BYTES_OF_A_PART = 8; // the estimated size in memory of a parsed description, for each byte of its text
+  private final BiFunction python; // the Python object; null if the object has only constants
   private final Description description;
-  private final String key; // of a scan of a kept state of a table: the state and the query; else null
+  private final String key; // for a scan whose description is cached: the table's state and the query; otherwise null
   private final Object proxy; // the object that Spark sees
-  private final Map replies = Collections.synchronizedMap(new LinkedHashMap()); // of a table to the queries of the last scans: JSON texts, and PythonProxy of scans, by message
+  private final Map replies = Collections.synchronizedMap(new LinkedHashMap()); // for a table: its replies to the last queries of scans, by message; JSON texts, or a PythonProxy for a scan
   private volatile Generation generation = new Generation(new Object[0]);
 
   private PythonProxy(BiFunction python, Description description, String key) {
@@ -69,12 +69,12 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     this.proxy = Proxy.newProxyInstance(PythonProxy.class.getClassLoader(), description.interfaces, this);
   }
 
-  /** What Python described, which equal objects share. */
+  /** The parsed description of an object. Equal objects share it. */
   private static final class Description {
     final Map parts;
     final Class[] interfaces;
-    final Map constants = new ConcurrentHashMap(); // converted, by method
-    final long bytes; // in memory, an estimate
+    final Map constants = new ConcurrentHashMap(); // converted constants, by method
+    final long bytes; // the estimated size in memory
 
     Description(Map parts, Class[] interfaces, long bytes) {
       this.parts = parts;
@@ -92,13 +92,13 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
       return part == null ? Collections.EMPTY_MAP : part;
     }
 
-    /** Returns the text on which the object and all replies to its queries depend; null where there is none. */
+    /** Returns the text that identifies the state of the object: with an equal state, all replies to queries are equal. Returns null if replies must not be cached. */
     String state() {
       return (String) parts.get("state");
     }
   }
 
-  /** The Python object of a scan whose description was kept: the table returns it when it is called first, which for most statements is never. */
+  /** The Python object of a scan whose description was cached. It is requested from the table at the first call of a method; most statements never call it. */
   private static final class LaterScan implements BiFunction {
     private final PythonProxy table;
     private final String method;
@@ -112,22 +112,22 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     }
 
     public Object apply(Object name, Object message) {
-      if (python == null) python = (BiFunction) table.call(method, query); // two threads may get an equal object each
+      if (python == null) python = (BiFunction) table.call(method, query); // two threads may both do this; their objects are equal
       return python.apply(name, message);
     }
   }
 
-  /** The results since the last call with arguments, and the array of Java objects that the last such call passed. */
+  /** The cached results since the last call with arguments, and the Java objects that were passed to that call. */
   private static final class Generation {
     final Object[] objects;
-    final ConcurrentHashMap results = new ConcurrentHashMap(); // Computation by method or name
+    final ConcurrentHashMap results = new ConcurrentHashMap(); // Computation objects, by Java method or Python name
 
     Generation(Object[] objects) {
       this.objects = objects;
     }
   }
 
-  /** A result that one thread computes, and for which others wait. */
+  /** A result that one thread computes and other threads wait for. */
   private static final class Computation extends FutureTask {
     final Thread thread = Thread.currentThread();
 
@@ -141,16 +141,16 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return new PythonProxy(python, Description.of(((PythonObject) python).description), null).proxy;
   }
 
-  /** Returns the table that Python loads. Of the state that was loaded last under a name, Java has the description, and Python replies without it. */
+  /** Returns the table that Python loads. If its state is the same as when it was loaded last, the reply of Python has no description, because Java has it already. */
   static Table loaded(PythonObject catalog, Map message) {
     String key = tableKey(message);
     Description known = known(catalog, key, message);
     Object reply = PythonBridge.call(catalog, "load_table", ConnectorJson.json(message));
-    if (!(reply instanceof PythonObject)) return (Table) reply; // Spark's own relation of a view
+    if (!(reply instanceof PythonObject)) return (Table) reply; // Spark's relation for a view
     return loaded(catalog, key, known, (PythonObject) reply);
   }
 
-  /** Returns the tables, in the order of the messages, that Python loads as they were at one moment; null where one of the names is not that of a table alone. */
+  /** Returns the tables that Python loads for the messages, in their order and in their states at one moment; null if one of the names is not the plain name of a table. */
   static Table[] loadedTogether(PythonObject catalog, List messages) {
     String[] keys = new String[messages.size()];
     Description[] known = new Description[keys.length];
@@ -169,7 +169,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return "load_table" + ConnectorJson.json(message);
   }
 
-  /** Returns the description of the state that was loaded last, and names the state in the message; null where there is none. */
+  /** Returns the description of the table when it was loaded last, and adds its state to the message; null if it was not loaded before. */
   private static Description known(PythonObject catalog, String key, Map message) {
     Description known = (Description) catalog.kept().get(key);
     if (known != null) message.put("known_state", known.state());
@@ -182,13 +182,13 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return (Table) new PythonProxy(table, description, null).proxy;
   }
 
-  /** Returns the proxy behind an object; null where another class implements it. */
+  /** Returns the PythonProxy that implements an object of Spark's connector; null if another class implements it. */
   public static PythonProxy behind(Object any) {
     InvocationHandler handler = any != null && Proxy.isProxyClass(any.getClass()) ? Proxy.getInvocationHandler(any) : null;
     return handler instanceof PythonProxy ? (PythonProxy) handler : null;
   }
 
-  /** Returns a constant as Python described it, also one that is not part of Spark's interfaces; null where there is none. */
+  /** Returns the JSON value of a constant in Python's description, which need not be part of Spark's interfaces; null if there is no such constant. */
   Object described(String name) {
     return part("constants").get(name);
   }
@@ -205,12 +205,12 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return of((BiFunction) call(name, message));
   }
 
-  /** Calls a Python method of any callback, and converts the reply to a type. */
+  /** Calls a method of a Python object, and converts the reply to a type. */
   static Object call(BiFunction python, Type type, String name, Object message) {
     return convert(type, parsed(PythonBridge.call(python, name, message)), new Object[0], null);
   }
 
-  /** Returns the reply of a Python method without arguments, which is called once per generation. */
+  /** Returns the reply of a Python method without arguments. It is called once, and again only after a call with arguments. */
   Object once(final String name) {
     return result(
         generation,
@@ -223,7 +223,8 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   /**
-   * Returns the reply of a Python method to the query of a scan: JSON text, or a scan. A table never changes, so references that are read alike share replies; each has a scan object of its own.
+   * Returns the reply of a Python method to the query of a scan: JSON text, or a scan. The state of a loaded table never changes, so equal queries of several references get the same reply; but
+   * each reference gets a separate scan object.
    */
   Object ofQuery(String name, Map query) {
     String message = PythonBridge.json(Collections.singletonList(query));
@@ -237,7 +238,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return new PythonProxy(scan.python, scan.description, scan.key).proxy;
   }
 
-  /** Returns a reply that an earlier statement has received for the same state of the table, or else Python's. */
+  /** Returns the cached reply that an earlier statement has received for the same state of the table; otherwise calls Python. */
   private Object keptOrCalled(String name, String message) {
     String state = proxy instanceof Table ? description.state() : null;
     if (state == null) {
@@ -258,7 +259,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return new PythonProxy((BiFunction) reply, scan, replyKey);
   }
 
-  /** Returns Spark's logical plan of the rows of a scan: one of an earlier statement that read the same state alike, or else Python's. */
+  /** Returns Spark's logical plan for the rows of a scan: the cached plan of an earlier statement with the same state and query; otherwise the plan that Python returns. */
   LogicalPlan rows() {
     KeptReplies kept = key == null ? null : keptReplies();
     Object earlier = kept == null ? null : kept.get("rows " + key);
@@ -280,14 +281,14 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     }
   }
 
-  /** Writes rows. Spark calls this object and not the proxy, whose methods may not throw the exceptions of Spark's jobs. */
+  /** Writes rows. Spark calls this method directly and not by the proxy, because methods of a proxy may not throw the checked exceptions of Spark's jobs. */
   public void insert(Dataset rows, boolean overwrite) {
     call("insert", Collections.singletonList(rows));
   }
 
   public Object invoke(Object self, Method method, Object[] arguments) throws Throwable {
     if (method.getDeclaringClass() == Object.class) return ofAnyObject(method.getName(), arguments);
-    // Overloads of Spark's methods differ in the number of parameters; an overload of a later version calls the first one by default.
+    // Overloads of a method of Spark differ in their numbers of parameters. An overload that a later version of Spark added calls the original method by default.
     Object constant = description.constants.get(method);
     if (constant != null) return constant;
     if (method.getName().equals("reducer")) return reducer(arguments);
@@ -305,14 +306,14 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     throw new UnsupportedOperationException(this + " does not implement " + method.getName());
   }
 
-  /** Returns the result of a default method of Spark. That of `Table.columns`, which converts the schema, is kept: Spark calls it for every reference to a table. */
+  /** Returns the result of a default method of Spark's interfaces. The result of `Table.columns`, which converts the schema, is cached: Spark calls it for every reference to a table. */
   private Object ofDefault(Object self, Method method, Object[] arguments) throws Throwable {
     Object result = InvocationHandler.invokeDefault(self, method, arguments);
     if (result instanceof Column[]) description.constants.put(method, result);
     return result;
   }
 
-  /** Returns what turns values of this function of partitions into those of another one; null where nothing does. */
+  /** Returns the reducer that converts values of this partition transform to values of another transform; null if there is no such reducer. */
   private Object reducer(Object[] arguments) {
     Object name = described("name");
     boolean areBuckets = arguments.length == 3;
@@ -322,7 +323,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return TransformReducer.ofBuckets(name, ((Integer) arguments[0]).intValue(), other.described("name"), ((Integer) arguments[2]).intValue());
   }
 
-  /** Returns an error that a proxy's method may throw: the JVM wraps an error that the method does not declare, and callers would not recognize it. */
+  /** Converts an error to one that the method of a proxy may throw. The JVM would wrap a checked exception that the method does not declare, and callers would not recognize it. */
   private static Throwable declared(Method method, Throwable error) {
     Class[] declared = method.getExceptionTypes();
     boolean isDeclared = error instanceof RuntimeException || error instanceof Error;
@@ -343,7 +344,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return name instanceof String ? (String) name : "Icefloe's " + proxy.getClass().getInterfaces()[0].getSimpleName();
   }
 
-  /** Replaces this object, for Java's serialization, in a plan that Spark sends to executors, which cannot call Python's objects of the driver. */
+  /** Returns the object that is serialized in place of this one, in a plan that Spark sends to executors: they cannot call the Python objects of the driver. */
   public Object writeReplace() {
     if (!(proxy instanceof ScalarFunction)) return new DriverProxy(toString());
     return new DriverProxy(toString(), (ScalarFunction) proxy, (Expression) once("body"));
@@ -356,7 +357,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return value;
   }
 
-  /** Calls a method without arguments. A method with an effect returns nothing or a primitive value, and is called each time; results of other methods are kept. */
+  /** Calls a method without arguments. A method that returns nothing or a primitive value may have an effect, and is called each time; the results of other methods are cached. */
   private Object withoutArguments(final Method method, final String name) {
     final Generation current = generation;
     Callable reply =
@@ -379,7 +380,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     }
   }
 
-  /** Returns the kept result, which the first thread that needs it computes. A null or an error is not kept. */
+  /** Returns the cached result; the first thread that needs it computes it. A null or an error is not cached. */
   private static Object result(Generation generation, Object key, Callable reply) {
     Computation started = new Computation(reply);
     Computation computation = (Computation) generation.results.putIfAbsent(key, started);
@@ -414,7 +415,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return reply instanceof String ? PythonBridge.parsed((String) reply) : reply;
   }
 
-  /** Adds the time zone, the Iceberg settings, the size of splits and the kind of optimizer of the reading session to the options of a read. The session is the one of this thread; Python's thread has another. */
+  /** Returns the options of a read with the settings of the session that matter to it, such as the time zone. It is the session of this thread; the thread of Python has another session. */
   private static Map withSession(CaseInsensitiveStringMap options) {
     LinkedHashMap map = new LinkedHashMap();
     map.put("options", options.asCaseSensitiveMap());
@@ -426,20 +427,20 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return map;
   }
 
-  /** Returns the settings of a session that reads and writes look at. */
+  /** Returns the settings of a session that affect reads and writes. */
   static Map settings(SQLConf session) {
     LinkedHashMap settings = new LinkedHashMap();
     scala.collection.Iterator entries = session.getAllConfs().iterator();
     while (entries.hasNext()) {
       scala.Tuple2 entry = (scala.Tuple2) entries.next();
       String name = (String) entry._1();
-      // The branch is that of write-audit-publish, which tables are read from: replies to a query are kept, also by a DataFrame from before the setting.
+      // The branch of write-audit-publish affects reads. It must be part of a query, because replies to queries are cached, also by DataFrames that are older than the setting.
       if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.") || name.equals("spark.wap.branch")) settings.put(name, entry._2());
     }
     return settings;
   }
 
-  /** Returns the result of a function or procedure for a row. A function is a Catalyst expression; a procedure runs when its result is iterated over, where any error may be thrown. */
+  /** Returns the result of a function or procedure for a row of arguments. A function is evaluated as a Catalyst expression. A procedure runs when its result is iterated, where any error may be thrown. */
   private Object ofRow(Method method, final InternalRow row) {
     if (method.getReturnType() != Iterator.class) return ((Expression) once("body")).eval(row);
     return new Iterator() {
@@ -456,7 +457,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     };
   }
 
-  /** Converts a JSON value or an object to a type. A number is an index of `objects`; `self` is the object whose method returns the value, if any. */
+  /** Converts a JSON value or an object to a type. An integer for a type that is not primitive is an index of `objects`. `self` is the object whose method returns the value, if any. */
   private static Object convert(Type type, Object value, Object[] objects, PythonProxy self) {
     if (type == null) return value;
     if (type == void.class) return null;
@@ -502,7 +503,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return set;
   }
 
-  /** Returns the constant of an enum; null where this version of Spark does not have it. */
+  /** Returns the constant of an enum that has this name; null if this version of Spark does not have it. */
   private static Object enumConstant(Class type, Object name) {
     Object[] values = type.getEnumConstants();
     for (int i = 0; i < values.length; i++) if (((Enum) values[i]).name().equals(name)) return values[i];
@@ -513,7 +514,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     return description.part(name);
   }
 
-  /** Returns those of the named interfaces that this version of Spark has. */
+  /** Returns the interfaces with these names. Interfaces that this version of Spark does not have are left out. */
   private static Class[] interfaces(List names) {
     Class[] classes = (Class[]) INTERFACES.get(names);
     if (classes != null) return classes;

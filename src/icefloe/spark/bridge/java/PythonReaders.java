@@ -15,15 +15,15 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 /**
- * Creates readers whose rows a Python function returns, as `mapInArrow` runs it: one column of packed tasks is sent to the worker, and Arrow batches return. The runner is Spark's, whose
- * constructor differs between versions. Executors need this class.
+ * Creates readers that run a Python function, as `mapInArrow` does: a column of packed tasks is sent to the Python worker, which returns the rows as Arrow batches. The runner of the worker is
+ * a class of Spark, whose constructor differs between versions. Executors need this class.
  */
 public final class PythonReaders implements PartitionReaderFactory {
   private static final String RUNNER = "org.apache.spark.sql.execution.python.ArrowPythonRunner";
-  private static final Class[] PARAMETERS = {Seq.class, Integer.TYPE, int[][].class, StructType.class, String.class, Boolean.TYPE, Map.class, Map.class}; // then options, of which the first is the session's artifacts
+  private static final Class[] PARAMETERS = {Seq.class, Integer.TYPE, int[][].class, StructType.class, String.class, Boolean.TYPE, Map.class, Map.class}; // more parameters follow, of which the first is for the session's artifacts
 
-  private final Seq functions; // one, with an id
-  private final int kind; // PySpark's number of the kind of function
+  private final Seq functions; // the single function, with an id
+  private final int kind; // PySpark's number for the kind of the function
   private final String timeZone;
   private final Map settings;
   private final Map metrics;
@@ -40,7 +40,7 @@ public final class PythonReaders implements PartitionReaderFactory {
     this.columns = columns;
   }
 
-  /** Returns whether this Spark has a runner that can be created here. */
+  /** Returns whether this version of Spark has a runner with a constructor that is known here. */
   static boolean haveRunner() {
     try {
       return runners() != null;
@@ -57,7 +57,7 @@ public final class PythonReaders implements PartitionReaderFactory {
     return constructors[0];
   }
 
-  /** Returns the runner of a task. */
+  /** Returns a new runner for a task. `input` are the columns that are sent to the worker. */
   BasePythonRunner runner(StructType input) {
     try {
       Constructor constructor = runners();
@@ -66,7 +66,7 @@ public final class PythonReaders implements PartitionReaderFactory {
       arguments[0] = functions;
       arguments[1] = Integer.valueOf(kind);
       arguments[2] = new int[][] {{0}};
-      arguments[3] = new StructType(new StructField[] {new StructField("struct", input, true, Metadata.empty())}); // mapInArrow sends its columns in a struct
+      arguments[3] = new StructType(new StructField[] {new StructField("struct", input, true, Metadata.empty())}); // mapInArrow sends its columns as a struct
       arguments[4] = timeZone;
       arguments[5] = Boolean.FALSE;
       arguments[6] = settings;

@@ -14,28 +14,28 @@ import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecor
 import scala.collection.Iterator;
 
 /**
- * The row groups that Spark's vectorised reader opens one after the other, and with them the positions of its rows. Parquet gives the position of the first row of each group, and where filters
- * leave out pages also the rows that are left. Spark keeps its reader of row groups in private fields, where this object takes its place.
+ * Determines the positions of the rows that Spark's vectorised reader returns. For each row group that the reader opens, Parquet returns the position of its first row and, if filters exclude
+ * pages, the rows of the other pages. To learn them, this object replaces the reader of row groups in private fields of Spark's reader.
  */
 final class RowGroups implements InvocationHandler {
   private static final Field READER = fieldWith(RecordReaderIterator.class, null);
   private static final Field GROUPS = fieldWith(SpecificParquetRecordReaderBase.class, "readNextRowGroup");
 
   private final Object groups; // Spark's reader of row groups
-  private long first; // position of the first row of the row group
-  private long next; // rows of the row group that were read
-  private PrimitiveIterator.OfLong rows; // numbers of the rows in the row group that are read; null for all
+  private long first; // the position of the first row of the current row group
+  private long next; // how many rows of the row group have been read
+  private PrimitiveIterator.OfLong rows; // the indexes, in the row group, of the rows that are read; null if all are read
 
   private RowGroups(Object groups) {
     this.groups = groups;
   }
 
-  /** Returns whether this version of Spark has the fields. */
+  /** Returns whether this version of Spark has the private fields that must be replaced. */
   static boolean areKnown() {
     return READER != null && GROUPS != null;
   }
 
-  /** Returns the row groups of a reader that has not read yet, and lets it return batches. */
+  /** Returns the object for a reader that has not read a row yet, and makes the reader return batches. */
   static RowGroups of(Iterator records) {
     try {
       VectorizedParquetRecordReader reader = (VectorizedParquetRecordReader) READER.get(records);
@@ -49,7 +49,7 @@ final class RowGroups implements InvocationHandler {
     }
   }
 
-  /** Returns a class's field that has a method of this name; without a name its field with a reader of records. */
+  /** Returns the field of a class whose type has a method of this name; if the name is null, the field that has a reader of records. */
   private static Field fieldWith(Class owner, String method) {
     Field[] fields = owner.getDeclaredFields();
     for (int i = 0; i < fields.length; i++) {
@@ -83,7 +83,7 @@ final class RowGroups implements InvocationHandler {
     rows = group.getRowIndexes().isPresent() ? (PrimitiveIterator.OfLong) group.getRowIndexes().get() : null;
   }
 
-  /** Moves on by a batch, which is within one row group. Returns the position of its first row where the rows follow each other; otherwise -1, and `positions` has them. */
+  /** Advances by a batch of `count` rows, which are in one row group. If their positions are consecutive, returns the first; otherwise returns -1 and writes them to `positions`. */
   long read(int count, long[] positions) {
     if (rows == null) {
       next += count;

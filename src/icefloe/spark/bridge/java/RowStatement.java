@@ -32,28 +32,28 @@ import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 
 /**
- * An INSERT, UPDATE, DELETE or MERGE on a table of Icefloe that returns one row: how many rows and files it changed. `RowStatementRule` creates it around the resolved statement, which Spark analyses
- * again, plans and runs as it would without it. The source of a MERGE that has other rows each time it is read, such as one with `uuid()`, is computed once before that. A statement of SQL whose
- * files a compaction replaced while it ran is resolved and run again.
+ * An INSERT, UPDATE, DELETE or MERGE on a table of Icefloe, which returns one row with how many rows and files it changed. `RowStatementRule` creates it around the resolved statement, which
+ * Spark then analyses, plans and runs as usual. If the source of a MERGE may have different rows each time it is read, for example because of `uuid()`, it is computed once before. If a
+ * compaction replaced files of a statement of SQL while it ran, the statement is resolved and run again.
  */
 public final class RowStatement extends SaveIntoDataSourceCommand {
   static final int MOST_RUNS = 5;
-  private static final ThreadLocal REPORT = new ThreadLocal(); // the reply of the last write of this thread
+  private static final ThreadLocal REPORT = new ThreadLocal(); // the counts of the last write of this thread, as JSON
   private static final String[] COLUMNS = {
     "num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_added_files", "num_removed_files", "num_added_delete_files", "snapshot_id"
   };
 
-  /** Spark copies a plan by its constructor with all parts, so that the columns of the result are a part: their ids must stay. */
+  /** The constructor that Spark calls to copy a plan. `result` has the columns of the result, because their ids must stay the same in a copy. */
   public RowStatement(LogicalPlan statement, CreatableRelationProvider result, scala.collection.immutable.Map options, SaveMode mode) {
     super(statement, result, options, mode);
   }
 
-  /** Returns the statement with the result; `written` is null for one of a DataFrame, which must return nothing. */
+  /** Returns a command for a statement. `written` is null for a statement of a DataFrame, which must not return a row. */
   static RowStatement of(LogicalPlan statement, RowStatementRule.Written written) {
     return new RowStatement(statement, new Result(written), Map$.MODULE$.empty(), SaveMode.Append);
   }
 
-  /** Records the counts of a write, as JSON, for the statement that this thread runs. */
+  /** Stores the counts of a write, as JSON, as the result of the statement that this thread runs. */
   static void report(Object counts) {
     REPORT.set(counts);
   }
@@ -86,7 +86,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     }
   }
 
-  /** Returns the source of a MERGE, as Spark joins it, if it may have other rows each time it is computed; null otherwise. */
+  /** Returns the plan of the source of a MERGE if it may return different rows each time it is computed; otherwise null. */
   static LogicalPlan sourceToCompute(LogicalPlan statement) {
     if (statement instanceof MergeIntoTable) {
       LogicalPlan source = ((MergeIntoTable) statement).sourceTable();
@@ -101,7 +101,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     return isMerge && plan instanceof Join && !((Join) plan).right().deterministic() ? ((Join) plan).right() : null;
   }
 
-  /** Refuses a MERGE with a random clause, for which Spark's own error has no way out. */
+  /** Refuses a MERGE with a clause that uses a random function. Spark would refuse it too, but without a next step in the message. */
   static void check(LogicalPlan statement) {
     LogicalPlan plan = statement instanceof WriteDelta ? ((WriteDelta) statement).query() : null;
     while (plan != null && !(plan instanceof MergeRows)) plan = isAboveJoin(plan) ? (LogicalPlan) plan.children().apply(0) : null;
@@ -119,7 +119,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     return false;
   }
 
-  /** Returns the MERGE over a computed source. Conditions of the statement that have the source too are left out: Spark uses them only for tables that replace groups of rows. */
+  /** Returns the MERGE with a computed source. Conditions of the write that contain the old source are left out: Spark uses them only for tables that replace groups of rows. */
   private static LogicalPlan withSource(LogicalPlan merge, LogicalPlan source) {
     if (merge instanceof MergeIntoTable) {
       ArrayList tables = new ArrayList();
@@ -145,7 +145,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     return (LogicalPlan) plan.withNewChildren(PythonUtils.toSeq(children));
   }
 
-  /** Returns the first plan below those that are above the join of a MERGE. */
+  /** Returns the first plan, from the top, that is not a projection, a filter, or the choice of the rows of a MERGE: for a MERGE, its join. */
   static LogicalPlan belowRows(LogicalPlan plan) {
     while (isAboveJoin(plan)) plan = (LogicalPlan) plan.children().apply(0);
     return plan;
@@ -167,7 +167,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     return new RowStatement((LogicalPlan) query().clone(), dataSource(), options(), mode());
   }
 
-  /** Returns one row; no row where the statement did not write, as with a condition that is false for all rows. */
+  /** Returns the row of the result in a list; an empty list if the statement wrote nothing, for example because its condition is false for all rows. */
   private static List result(Object counts) {
     ArrayList rows = new ArrayList();
     Object[] values = new Object[COLUMNS.length];
@@ -188,7 +188,7 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
     return "Icefloe: " + query().simpleString(maxFields);
   }
 
-  /** The columns of the result, in the place of a data source, which this command does not have. */
+  /** The columns of the result. It is passed to the command as its data source, which this command does not need. */
   private static final class Result implements CreatableRelationProvider {
     final Seq columns;
     final RowStatementRule.Written written;

@@ -21,12 +21,12 @@ import scala.Option;
 import scala.collection.Iterator;
 
 /**
- * A rule of Spark's analyzer for resolved statements that change rows of Icefloe's tables: in place of a statement of SQL comes a `RowStatement`, which returns counts. The same holds for a MERGE
- * of a DataFrame whose source must be computed first. EXPLAIN and writes of DataFrames stay as Spark plans them.
+ * A rule of Spark's analyzer for resolved statements that change rows of Icefloe's tables: it replaces a statement of SQL by a `RowStatement`, which returns counts, and also a MERGE of a
+ * DataFrame whose source must be computed first. EXPLAIN and other writes of DataFrames are not changed.
  */
 public final class RowStatementRule extends Rule {
-  private static final TreeNodeTag WRITTEN = new TreeNodeTag("icefloe.row_statement"); // a Written
-  private static final TreeNodeTag INSERT_ONLY_MERGE = new TreeNodeTag("icefloe.insert_only_merge"); // TRUE
+  private static final TreeNodeTag WRITTEN = new TreeNodeTag("icefloe.row_statement"); // the value is a Written
+  private static final TreeNodeTag INSERT_ONLY_MERGE = new TreeNodeTag("icefloe.insert_only_merge"); // the value is TRUE
   private static final Set OF_PARSER =
       new HashSet(
           Arrays.asList(
@@ -35,7 +35,7 @@ public final class RowStatementRule extends Rule {
   private static final Set KINDS =
       new HashSet(Arrays.asList(new Object[] {"UpdateTable", "MergeIntoTable", "WriteDelta", "DeleteFromTable", "AppendData", "InsertOnlyMerge", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
 
-  /** A statement of SQL as the parser returned it, and how often it may still run again. */
+  /** The plan of a statement of SQL from the parser, and how many more times the statement may run again. */
   static final class Written {
     final LogicalPlan parsed;
     final int runsLeft;
@@ -45,7 +45,7 @@ public final class RowStatementRule extends Rule {
       this.runsLeft = runsLeft;
     }
 
-    /** Returns the statement, not resolved, to run it again; null where it may not, or where its values are not part of it. */
+    /** Returns a copy of the unresolved statement to run again; null if it may not run again, or if it has parameters, whose values are not part of it. */
     LogicalPlan again() {
       if (runsLeft == 0 || hasParameter(parsed)) return null;
       LogicalPlan copy = (LogicalPlan) parsed.clone();
@@ -53,7 +53,7 @@ public final class RowStatementRule extends Rule {
       return copy;
     }
 
-    /** Returns whether a plan has a parameter, or may have one: the queries of WITH are no children of its plan, and not part of the plan's patterns. */
+    /** Returns whether a plan has a parameter. The queries of WITH are searched too: they are neither children of the plan nor part of its patterns. */
     private static boolean hasParameter(LogicalPlan plan) {
       if (plan.containsPattern(TreePattern$.MODULE$.PARAMETER())) return true;
       while (plan instanceof UnresolvedWith) {
@@ -67,7 +67,7 @@ public final class RowStatementRule extends Rule {
     }
   }
 
-  /** Tags a parsed statement that changes rows, so that it returns counts where its table is Icefloe's. Spark keeps the tag while it resolves the statement. */
+  /** Tags a parsed statement that changes rows, so that it returns counts if its table is one of Icefloe. Spark keeps the tag while it resolves the statement. */
   static void tag(LogicalPlan parsed, int runsLeft) {
     LogicalPlan statement = parsed;
     while (statement instanceof UnresolvedWith) statement = ((UnresolvedWith) statement).child();
@@ -84,12 +84,12 @@ public final class RowStatementRule extends Rule {
     return written.isDefined() || RowStatement.sourceToCompute(statement) != null ? RowStatement.of(statement, written.isDefined() ? (Written) written.get() : null) : statement;
   }
 
-  /** Returns whether a write is a MERGE with nothing but WHEN NOT MATCHED, which Spark plans as an append. Spark keeps the tag while it plans the statement. */
+  /** Returns whether a write is a MERGE that has only WHEN NOT MATCHED clauses, which Spark plans as an append. Spark keeps the tag while it plans the statement. */
   static boolean isInsertOnlyMerge(LogicalPlan write) {
     return write.nodeName().equals("InsertOnlyMerge") || write.getTagValue(INSERT_ONLY_MERGE).isDefined();
   }
 
-  /** Returns whether a resolved statement is such a MERGE: its query reads the very relation that it writes to, while a relation in the query of an INSERT has columns with other ids. */
+  /** Returns whether a resolved statement is a MERGE that only inserts. Its query reads the same relation that it writes to; a relation in the query of an INSERT has columns with other ids. */
   private static boolean insertsUnmatched(LogicalPlan statement) {
     if (statement instanceof MergeIntoTable) return ((MergeIntoTable) statement).matchedActions().isEmpty() && ((MergeIntoTable) statement).notMatchedBySourceActions().isEmpty();
     if (!(statement instanceof AppendData)) return false;

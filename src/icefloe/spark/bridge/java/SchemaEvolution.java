@@ -8,23 +8,23 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
 
 /**
- * Statements WITH SCHEMA EVOLUTION: Spark's analyzer calls `alterTable` before there are rows, and `loadTable` directly after it. The columns may change only in the commit of the rows, so
- * such a call must be distinguished from ALTER TABLE, which calls the same method.
+ * Support for statements WITH SCHEMA EVOLUTION. Spark's analyzer calls `alterTable` before the rows are computed, and `loadTable` directly after it. The columns may change only in the commit of
+ * the rows, so such a call of `alterTable` must be distinguished from the call of a statement ALTER TABLE.
  *
- * Spark 4.2 and later offer each change to the table first (`SupportsSchemaEvolution.supportsColumnChange`) and pass the same objects to `alterTable` in the same thread: a call whose
- * changes were all offered is a call of the analyzer. Equal changes of ALTER TABLE are other objects.
+ * Spark 4.2 and later first pass each change to the table (`SupportsSchemaEvolution.supportsColumnChange`), and then pass the same objects to `alterTable` in the same thread. Therefore a call
+ * of `alterTable` is one of the analyzer if all its changes were offered before. The changes of an ALTER TABLE are different objects, even if they are equal.
  *
- * Spark 4.1 has no such interface, and its two calls have equal arguments in the same thread. Its flag for "in the analyzer" is set for ALTER TABLE within EXECUTE IMMEDIATE too, whose change
- * would be lost. There the name of the analyzer's rule in the stack of callers decides. Spark 4.0 has no schema evolution in tables of catalogs.
+ * Spark 4.1 has no such interface. Its flag for "in the analyzer" cannot be used, because it is also set for an ALTER TABLE in an EXECUTE IMMEDIATE, whose change would be lost. Therefore
+ * Icefloe searches the stack of callers for the name of the analyzer's rule. Spark 4.0 has no schema evolution for tables of catalogs.
  */
 final class SchemaEvolution {
   private static final boolean OFFERS_CHANGES = hasClass("org.apache.spark.sql.connector.catalog.SupportsSchemaEvolution");
-  private static final ThreadLocal OFFERED = new ThreadLocal(); // WeakReferences of TableChange
-  private static final ThreadLocal EVOLVED = new ThreadLocal(); // key of the catalog, name of the table, table
+  private static final ThreadLocal OFFERED = new ThreadLocal(); // weak references to TableChange objects
+  private static final ThreadLocal EVOLVED = new ThreadLocal(); // an array: the key of the catalog, the name of the table, the table
 
   private SchemaEvolution() {}
 
-  /** Keeps a weak reference to a change that Spark offers to a table. */
+  /** Remembers a change that Spark offers to a table, by a weak reference. */
   static void propose(TableChange change) {
     ArrayList offered = OFFERED.get() == null ? new ArrayList() : (ArrayList) OFFERED.get();
     Iterator references = offered.iterator();
@@ -52,13 +52,13 @@ final class SchemaEvolution {
     return false;
   }
 
-  /** Keeps the table with the changed columns, for the `loadTable` that follows in this thread. */
+  /** Stores the table with the changed columns, for the call of `loadTable` that follows in this thread. */
   static void put(String key, Identifier name, Table table) {
     OFFERED.remove();
     EVOLVED.set(new Object[] {key, name, table});
   }
 
-  /** Returns the table that `put` kept, if the next table to load is that one, and drops it; else null. */
+  /** Removes the table that `put` stored. Returns it if it has this key and name; otherwise null. */
   static Table take(String key, Identifier name) {
     Object[] evolved = (Object[]) EVOLVED.get();
     EVOLVED.remove();

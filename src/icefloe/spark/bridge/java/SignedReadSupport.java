@@ -9,9 +9,9 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** Gives Spark's vectorised reader the columns of a file with signed integers in the place of unsigned ones of the same width, and keeps for the thread which columns these are. */
+/** Shows Spark's vectorised reader the columns of a file with signed types in place of unsigned integers of the same width, and remembers for the thread which columns these are. */
 public final class SignedReadSupport extends ParquetReadSupport {
-  private static final ThreadLocal UNSIGNED = new ThreadLocal(); // UnsignedValues[], of the file that was opened last
+  private static final ThreadLocal UNSIGNED = new ThreadLocal(); // UnsignedValues[] of the file that the thread opened last
 
   public SignedReadSupport() {}
 
@@ -24,7 +24,7 @@ public final class SignedReadSupport extends ParquetReadSupport {
     return new ReadSupport.ReadContext(new MessageType(columns.getName(), UnsignedValues.signedFields(columns.getFields(), unsigned)), context.getReadSupportMetadata());
   }
 
-  /** Returns the columns with unsigned integers that are read as signed ones of the same width; null where there are none. `struct` is Spark's type of the columns in JSON. */
+  /** Returns the columns with unsigned integers that are read as signed integers of the same width; null if there are no such columns. `struct` is Spark's type of the columns, as JSON. */
   static UnsignedValues[] unsignedColumns(MessageType columns, String struct) {
     Iterator leaves = columns.getColumns().iterator();
     while (leaves.hasNext()) {
@@ -35,7 +35,7 @@ public final class SignedReadSupport extends ParquetReadSupport {
     return null;
   }
 
-  /** Returns the columns of the file that this thread opened last, and clears them. */
+  /** Returns the columns that were remembered for the file that this thread opened last, and clears them. */
   static UnsignedValues[] takeUnsigned() {
     UnsignedValues[] unsigned = (UnsignedValues[]) UNSIGNED.get();
     UNSIGNED.remove();

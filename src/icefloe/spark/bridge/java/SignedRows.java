@@ -7,7 +7,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 
-/** The rows or batches of a file with unsigned integers, none of which is beyond the signed type that it is read as. */
+/** The rows or batches of a file with unsigned integers that are read as signed integers. It checks each value, and refuses values that the signed type cannot have. */
 final class SignedRows extends AbstractIterator implements Closeable {
   private final Iterator rows;
   private final UnsignedValues[] columns;

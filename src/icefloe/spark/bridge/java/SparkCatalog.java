@@ -24,8 +24,8 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog of Spark SQL whose methods Python implements (`spark_catalog.py`): each sends one message and converts the reply. The source form of this and the other files, raw types and no
- * lambdas, is the one that Janino compiles.
+ * A catalog of Spark SQL whose methods Python implements (`spark_catalog.py`): each method sends one message, and converts the reply. This file and the others have raw types and no lambdas,
+ * because they are compiled by Janino.
  */
 public final class SparkCatalog implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private String name;
@@ -57,14 +57,14 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     return ofStatement != null ? ofStatement : loaded(new Object[] {"table", name});
   }
 
-  /** Returns tables as they were at one moment, in the order of their names; null where one of the names is not that of a table alone. */
+  /** Returns the tables with these names, in this order and in their states at one moment; null if one of the names is not the plain name of a table. */
   Table[] loadTogether(List names) {
     ArrayList messages = new ArrayList();
     for (int i = 0; i < names.size(); i++) messages.add(message(new Object[] {"table", names.get(i)}));
     return PythonProxy.loadedTogether(PythonBridge.registered(key), messages);
   }
 
-  /** Returns the key that the catalog is registered with, which differs between sessions and catalogs. */
+  /** Returns the key with which the Python catalog is registered. It is different for each session and catalog. */
   String key() {
     return key;
   }
@@ -147,7 +147,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     call(null, "alter_namespace", new Object[] {"namespace", namespace, "changes", changes});
   }
 
-  /** Returns whether the catalog stores properties of namespaces. */
+  /** Returns whether the catalog can store properties of namespaces. */
   boolean keepsNamespaceProperties() {
     return is("keeps_namespace_properties", new Object[0]);
   }
@@ -176,7 +176,7 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     return (Identifier[]) call(Identifier[].class, "list_procedures", new Object[] {"namespace", namespace});
   }
 
-  /** Sends a message with these names and values, which alternate, to a Python method, and converts the reply to a type; null converts nothing. */
+  /** Sends a message to a Python method, and converts the reply to a type, or not if the type is null. `fields` are the names and values of the message, in turn. */
   private Object call(Class type, String method, Object[] fields) {
     return PythonProxy.call(PythonBridge.registered(key), type, method, ConnectorJson.json(message(fields)));
   }

@@ -28,7 +28,7 @@ final class SparkCommand implements CreatableRelationProvider {
   private final BiFunction python;
   private final String text;
 
-  /** Creates a command of one of two kinds: a write whose rows Spark computes and Icefloe writes; a statement of which Spark has only the text, which Python runs. */
+  /** Creates a command of one of two kinds: a write, whose rows Spark computes and Icefloe writes; or the text of a statement, which Python runs. For a write, `python` is null. */
   SparkCommand(LogicalPlan statement, BiFunction python, String text) {
     this.statement = statement;
     this.python = python;
@@ -51,7 +51,7 @@ final class SparkCommand implements CreatableRelationProvider {
     return null;
   }
 
-  /** Sends the session, the query, whose rows Python may compute in another way, and the other parts of the plan that Python needs. */
+  /** Runs a write in Python. It gets the session, the query that computes the rows, and `more`: other values of the plan. */
   private void run(SQLContext context, Object[] more) {
     ArrayList arguments = new ArrayList(Arrays.asList(new Object[] {context.sparkSession(), ((V2WriteCommand) statement).query()}));
     arguments.addAll(Arrays.asList(more));
@@ -59,8 +59,8 @@ final class SparkCommand implements CreatableRelationProvider {
   }
 
   /**
-   * Returns which rows of its target a MERGE that only inserts has read, after which another writer must not have added one that matches: `scanned`, those of the scans that have noted it; `all`, where
-   * Spark has rows of the table in its cache; or `none`, as with a condition that is never true. Returns null for another write.
+   * Returns which rows of its target a MERGE that only inserts has read: other writers must not have added rows that match these meanwhile. `scanned` are the rows of the scans to which this
+   * method sends `note_merge_target`; `all` if Spark read rows of the table from its cache; `none` if no rows were read, because the condition is never true. Returns null for other writes.
    */
   private static String mergeReads(LogicalPlan write) {
     if (!RowStatementRule.isInsertOnlyMerge(write)) return null;
@@ -86,7 +86,7 @@ final class SparkCommand implements CreatableRelationProvider {
     return reads.equals("all") || others.equals("none") ? reads : others;
   }
 
-  /** Returns the write of a plan; null where another connector implements it. */
+  /** Returns the write of a plan that Python implements; null if the plan is no write, or the write is of another connector. */
   static PythonProxy writeOf(LogicalPlan plan) {
     PythonProxy write = null;
     for (int i = 0; i < plan.productArity() && write == null; i++) {

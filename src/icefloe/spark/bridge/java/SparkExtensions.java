@@ -15,8 +15,8 @@ import scala.runtime.AbstractFunction2;
 import scala.runtime.BoxedUnit;
 
 /**
- * The extension that `spark.sql.extensions` names in a session that Icefloe starts. It puts Icefloe's parser in front of the parser of Spark, and adds the rules for statements that change rows and for
- * the tables of a statement, in this session and in those that it creates.
+ * The extension in `spark.sql.extensions` of sessions that Icefloe starts. In the session, and in sessions that are created from it, it puts Icefloe's parser in front of Spark's parser, and adds
+ * the rules for statements that change rows and for loading the tables of a statement together.
  */
 public final class SparkExtensions extends AbstractFunction1 {
   public Object apply(Object extensions) {
@@ -44,7 +44,7 @@ public final class SparkExtensions extends AbstractFunction1 {
     return BoxedUnit.UNIT;
   }
 
-  /** Adds the rules to the analyzer of a running session, for which Spark has no interface, unless they are there already. */
+  /** Adds the rules to the analyzer of a running session, unless it has them already. Spark has no interface for this. */
   static void addRules(Analyzer analyzer, SparkSession session) throws Exception {
     add(analyzer, "postHocResolutionRules", new RowStatementRule());
     add(analyzer, "hintResolutionRules", new StatementTables((org.apache.spark.sql.classic.SparkSession) session));

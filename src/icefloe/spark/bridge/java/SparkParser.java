@@ -24,9 +24,9 @@ import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.internal.VariableSubstitution;
 
 /**
- * Spark's parser, followed by Icefloe's parser in Python for statements that Spark cannot parse, and for the few kinds that Spark parses but cannot run on Icefloe's catalogs. `ParserMethods` calls
- * it. Until a catalog is attached to its session it only passes calls on. In a server of Spark Connect, Python attaches the catalogs to the session
- * of each client before its first statement is parsed.
+ * Spark's parser, followed by Icefloe's parser in Python for statements that Spark cannot parse, and for some kinds of statements that Spark parses but cannot run on Icefloe's catalogs.
+ * `ParserMethods` calls it. Until a catalog is attached to its session, it only calls Spark's parser. In a server of Spark Connect, Python attaches the catalogs to the session of each client
+ * before its first statement is parsed.
  */
 public final class SparkParser {
   private static final Set SHARED_KINDS =
@@ -38,13 +38,13 @@ public final class SparkParser {
                 "CreateTableAsSelect"
               }));
 
-  private static final Map INJECTED = Collections.synchronizedMap(new WeakHashMap()); // WeakReferences of SparkParser, by session
-  private static volatile BiFunction newSessions; // Python, which attaches catalogs to sessions that are created; null where each session attaches its own
+  private static final Map INJECTED = Collections.synchronizedMap(new WeakHashMap()); // weak references to SparkParser objects, by session
+  private static volatile BiFunction newSessions; // the Python function that attaches catalogs to each new session; null if new sessions get no catalogs in this way
   private final ParserInterface spark;
-  private final WeakReference session; // null in a session that was started without the extension
+  private final WeakReference session; // null if the session was started without the extension
   private final ReentrantLock attaching = new ReentrantLock();
-  private volatile boolean isAttached; // by Python, for a client of Spark Connect
-  private volatile BiFunction python; // null until a catalog is attached
+  private volatile boolean isAttached; // whether Python has attached the catalogs, for a client of Spark Connect
+  private volatile BiFunction python; // Icefloe's parser; null until a catalog is attached
 
   private SparkParser(ParserInterface spark, BiFunction python, SparkSession session) {
     this.spark = spark;
@@ -52,19 +52,19 @@ public final class SparkParser {
     this.session = session == null ? null : new WeakReference(session);
   }
 
-  /** Has Python attach catalogs to each session that has the extension, before its first statement. */
+  /** Sets the Python function that attaches catalogs to each session with the extension, before its first statement. */
   public static void attachToNewSessions(BiFunction python) {
     newSessions = new PythonObject(python);
   }
 
-  /** Returns the parser of a new session, for Spark's extension point; `install` connects it with Python. */
+  /** Returns the parser of a new session, for Spark's extension point. It is connected with Python by `install`. */
   static ParserInterface inject(SparkSession session, ParserInterface spark) {
     SparkParser parser = new SparkParser(spark, null, session);
     INJECTED.put(session, new WeakReference(parser));
     return new ParserMethods(parser);
   }
 
-  /** Connects the parser of a session with Python; in a session that was started without the extension, installs it first. Further calls change nothing. */
+  /** Connects the parser of a session with Python. If the session was started without the extension, first replaces its parser. Further calls change nothing. */
   public static void install(SparkSession session, SessionState state, BiFunction python) throws Exception {
     ParserInterface parser = state.sqlParser(); // Spark creates it now, if nothing was parsed yet
     WeakReference injected = (WeakReference) INJECTED.get(session);
@@ -81,12 +81,12 @@ public final class SparkParser {
     field.set(state, new ParserMethods(new SparkParser(parser, new PythonObject(python), null)));
   }
 
-  /** Returns whether the session has the parser through Spark's extension point. */
+  /** Returns whether the session got its parser by Spark's extension point, and not by `install`. */
   public static boolean isInjected(SparkSession session) {
     return INJECTED.containsKey(session);
   }
 
-  /** Calls a method of Spark's parser. It may throw any exception of that parser, also one that the method does not declare. */
+  /** Calls a method of Spark's parser. It may throw any exception of that parser, even checked exceptions that the method does not declare. */
   Object call(String method, Class[] types, Object[] arguments) {
     try {
       return invoke(ParserInterface.class.getMethod(method, types), arguments);
@@ -113,8 +113,8 @@ public final class SparkParser {
   }
 
   /**
-   * Returns the key of a catalog that the settings of a new session name, after Python has attached the catalogs to it: a client's first message may need a catalog without a statement, as that of a
-   * pipeline does. Returns null where Python attaches none.
+   * Attaches the catalogs to the new session of this thread, and returns the key of one of them. It is needed because the first message of a client of Spark Connect may use a catalog without a
+   * statement, for example to define a pipeline. Returns null if Python does not attach catalogs, or did not attach this one.
    */
   static String keyInNewSession(String catalog) {
     if (newSessions == null) return null;
@@ -127,7 +127,7 @@ public final class SparkParser {
     return active.conf().get("spark.sql.catalog." + catalog + ".icefloe", null);
   }
 
-  /** Attaches the catalogs, while other threads of the session wait. Python parses statements meanwhile, in the thread that called it. */
+  /** Attaches the catalogs, once. Other threads of the session wait for it; but Python may parse statements in this thread meanwhile. */
   private void attachOnce() {
     SparkSession created = (SparkSession) session.get();
     if (created == null || isAttached || attaching.isHeldByCurrentThread()) return;
@@ -141,7 +141,7 @@ public final class SparkParser {
     }
   }
 
-  /** Returns whether the statement is WITH SCHEMA EVOLUTION and this version of Spark would ignore these words. */
+  /** Returns whether the statement has WITH SCHEMA EVOLUTION, and this version of Spark would ignore it. */
   private static boolean losesEvolution(LogicalPlan plan) {
     if (plan instanceof UnresolvedWith) return losesEvolution(((UnresolvedWith) plan).child());
     if (!(plan instanceof MergeIntoTable) || !((MergeIntoTable) plan).withSchemaEvolution()) return false;
@@ -158,7 +158,7 @@ public final class SparkParser {
     }
   }
 
-  /** Returns the plan of a statement that Python runs: rows that it has computed already, or a command that runs later; null where Spark runs the statement. */
+  /** Returns the plan of a statement that Python runs: rows that Python has computed already, or a command that runs later. Returns null if Spark must run the statement. */
   private LogicalPlan planOfPython(String written, String kind) {
     String text = new VariableSubstitution().substitute(written); // as Spark's own parser does, for ${...}
     LinkedHashMap message = new LinkedHashMap();

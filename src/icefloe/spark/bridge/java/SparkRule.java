@@ -41,9 +41,9 @@ import scala.runtime.AbstractFunction1;
 
 /** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
-  private boolean hasOtherRows; // whether a plan of this call has rows of more than columns of a scan of files
-  private Set clustered = Collections.EMPTY_SET; // ids of columns by whose values the plan above the current node brings rows together or prunes files
-  private Set pruned = Collections.EMPTY_SET; // ids of columns by whose values in a join Spark prunes files at run time
+  private boolean hasOtherRows; // whether the rows of a scan were replaced by a plan other than columns of a scan of files
+  private Set clustered = Collections.EMPTY_SET; // ids of columns by which plans above the current node join, group or partition rows, or prune files
+  private Set pruned = Collections.EMPTY_SET; // ids of columns for which Spark prunes files at run time, by the values in a join
 
   public TreeNode apply(TreeNode plan) {
     return new SparkRule().replaced((LogicalPlan) plan);
@@ -51,7 +51,7 @@ public final class SparkRule extends Rule {
 
   private LogicalPlan replaced(LogicalPlan plan) {
     LogicalPlan replaced = replace(new JoinHints().hinted(plan));
-    // Spark's filters are above the new plans now. Spark's planner takes them into a scan under renamed columns; other plans, such as unions, need them pushed down.
+    // Spark's filters are now above the new plans. Spark's planner pushes them into a scan whose columns are renamed; into other plans, such as unions, they must be pushed here.
     return hasOtherRows ? PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced)) : replaced;
   }
 
@@ -60,7 +60,7 @@ public final class SparkRule extends Rule {
     if (plan instanceof DeleteFromTable) return plan;
     if (plan.nodeName().equals("AddCheckConstraint")) refuseConstraint(plan);
     if (isCommand(plan)) return new SparkCommand(plan, null, plan.nodeName()).plan();
-    // Queries that parts of a statement share, such as equal subqueries, are beside it in the plan. Spark inserts them after this rule, but not into the plan within a command.
+    // Queries that are used several times, such as equal subqueries, are separate from the statement in the plan. Spark inserts them after this rule, but not into the plan in a command.
     if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
@@ -78,13 +78,13 @@ public final class SparkRule extends Rule {
     return (LogicalPlan) replaced.mapExpressions(new Inside());
   }
 
-  /** Returns the rows of a scan with its partitions, or whose files a join filters at run time, where the query profits by it; else null. */
+  /** Returns the plan of the rows of a scan that reports its partitions or whose files are filtered at run time by a join, if the query profits by this; otherwise null. */
   private LogicalPlan partitioned(DataSourceV2ScanRelation scan) {
     boolean profits = scan.keyGroupedPartitioning().isDefined() ? refersTo((Seq) scan.keyGroupedPartitioning().get(), clustered) : refersTo(scan.output(), pruned);
     if (!profits) return null;
     PythonProxy python = PythonProxy.behind(scan.scan());
     Object files = python.once("partitioned_files");
-    return files instanceof PartitionedFiles ? ((PartitionedFiles) files).planFor(scan, python) : null; // JSON's null where Python reads a file, and for columns with one value a file
+    return files instanceof PartitionedFiles ? ((PartitionedFiles) files).planFor(scan, python) : null; // Python returns null if it reads a file itself, or for columns that have one value for each file
   }
 
   private static boolean refersTo(Seq expressions, Set columns) {
@@ -94,7 +94,7 @@ public final class SparkRule extends Rule {
     return !Collections.disjoint(references, columns);
   }
 
-  /** Returns the ids of the columns of a plan's children by whose values the plan, or one above it, brings rows together or prunes files. */
+  /** Returns the ids of the columns of a plan's children by which the plan, or a plan above it, joins, groups or partitions rows, or prunes files. */
   private Set clusteredBelow(LogicalPlan plan) {
     Set columns = new HashSet(clustered);
     if (plan instanceof Join && ((Join) plan).condition().isDefined()) addReferences((Expression) ((Join) plan).condition().get(), columns);
@@ -105,7 +105,7 @@ public final class SparkRule extends Rule {
     return columns;
   }
 
-  /** Returns the ids of the columns of a plan's children by whose values in a join Spark prunes files at run time. */
+  /** Returns the ids of the columns of a plan's children for which Spark prunes files at run time, by the values in a join. */
   private Set prunedBelow(LogicalPlan plan) {
     if (pruned.isEmpty() && !(plan instanceof Filter)) return pruned;
     Set columns = new HashSet(pruned);
@@ -114,7 +114,7 @@ public final class SparkRule extends Rule {
     return columns;
   }
 
-  /** Adds the columns of a plan's children to which the plan gives the names of columns that are in the set. */
+  /** Adds to the set the columns of a plan's children that the plan renames to columns in the set. */
   private static void addNamed(LogicalPlan plan, Set columns) {
     Seq named = plan instanceof Project ? ((Project) plan).projectList() : plan instanceof Aggregate ? ((Aggregate) plan).aggregateExpressions() : null;
     for (Iterator each = named == null ? null : named.iterator(); each != null && each.hasNext(); ) {
@@ -133,7 +133,7 @@ public final class SparkRule extends Rule {
     while (references.hasNext()) columns.add(((Attribute) references.next()).exprId());
   }
 
-  /** Adds the columns by whose values in a join Spark prunes files at run time. */
+  /** Adds the columns in a condition for which Spark prunes files at run time, by the values in a join. */
   private static void addPruned(Expression condition, Set columns) {
     if (condition instanceof DynamicPruningSubquery) addReferences(((DynamicPruningSubquery) condition).pruningKey(), columns);
     else if (condition instanceof And) {
@@ -142,18 +142,18 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts is no append: its commit has conflicts. */
+  /** Returns whether a plan is a write to Icefloe that Spark cannot run itself. A MERGE that only inserts is such a write, although Spark plans it as an append: its commit checks for conflicts. */
   private static boolean isCommand(LogicalPlan write) {
     if (!(write instanceof V2WriteCommand) || SparkCommand.writeOf(write) == null) return false;
     if (write instanceof WriteDelta || write instanceof OverwritePartitionsDynamic || RowStatementRule.isInsertOnlyMerge(write)) return true;
     return write.nodeName().equals("AppendData") && isOfUnmatched(((V2WriteCommand) write).query());
   }
 
-  /** Refuses `ALTER TABLE ... ADD CONSTRAINT ... CHECK`, which Spark plans as a query of the rows that break it. The class is of Spark 4.1 and later. */
+  /** Refuses `ALTER TABLE ... ADD CONSTRAINT ... CHECK`, which Spark 4.1 and later plan as a query for rows that violate the constraint. */
   private static void refuseConstraint(LogicalPlan plan) {
     LogicalPlan leaf = (LogicalPlan) plan.collectLeaves().head();
     if (!isScan(leaf)) return;
-    Object condition = ((Product) plan.expressions().head()).productElement(1); // as it was written
+    Object condition = ((Product) plan.expressions().head()).productElement(1); // the text of the condition in the statement
     String rule = "the table " + ((DataSourceV2ScanRelation) leaf).name() + " cannot have the constraint CHECK (" + condition + "): Iceberg tables have no constraints";
     throw new UnsupportedOperationException(rule + "\n  Next: leave it out, and filter the rows in the query that writes them");
   }
@@ -162,13 +162,13 @@ public final class SparkRule extends Rule {
     return plan instanceof DataSourceV2ScanRelation && PythonProxy.behind(((DataSourceV2ScanRelation) plan).scan()) != null;
   }
 
-  /** Returns whether these may be the rows that match no row of a table, as in an INSERT with NOT EXISTS. Python checks the details when the statement runs. */
+  /** Returns whether the rows of a query may be rows without a match in a table, as in an INSERT with NOT EXISTS. Python checks the details when the statement runs. */
   private static boolean isOfUnmatched(LogicalPlan query) {
     LogicalPlan plan = RowStatement.belowRows(query);
     return plan instanceof Join && ((Join) plan).joinType() == LeftAnti$.MODULE$ && isScan(RowStatement.belowRows(((Join) plan).right()));
   }
 
-  /** Refuses rows that have other columns than those that Spark requested, at any depth: the query finds the fields of structs by their places. */
+  /** Refuses rows whose columns or nested fields differ from those that Spark requested, because the query finds the fields of structs by their indexes. */
   private static void checkColumns(Seq columns, DataSourceV2ScanRelation scan) {
     int count = scan.output().size();
     if (columns.size() != count) throw otherColumns(scan, columns.size() + " columns", count + " columns");
@@ -195,7 +195,7 @@ public final class SparkRule extends Rule {
     return new Project(PythonUtils.toSeq(columns), rows);
   }
 
-  /** Returns whether these are columns of a scan of files, without computed ones, of all rows or of those that are not deleted. */
+  /** Returns whether a plan only selects columns of a scan of files, without computed columns, and perhaps filters out deleted rows. */
   private static boolean isBareScan(LogicalPlan rows) {
     if (!(rows instanceof Project) || !(scanned((Project) rows) instanceof LogicalRelation)) return false;
     Iterator columns = ((Project) rows).projectList().iterator();
@@ -210,7 +210,7 @@ public final class SparkRule extends Rule {
     return rows.child() instanceof Filter ? ((Filter) rows.child()).child() : rows.child();
   }
 
-  /** Returns the columns of a scan of files, which other references and statements use too: the columns of each have ids of their own. */
+  /** Returns a copy of a plan that selects columns of a scan of files. The columns get new ids, because other references and statements use the same plan. */
   private static LogicalPlan ofScan(Project rows, Seq names) {
     LogicalPlan scan = scanned(rows);
     LogicalPlan relation = ((LogicalRelation) scan).newInstance();
@@ -225,9 +225,9 @@ public final class SparkRule extends Rule {
     return new Project(PythonUtils.toSeq(columns), relation);
   }
 
-  /** Replaces the columns of a scan in an expression by those with ids of their own. */
+  /** Replaces the columns of a scan in an expression by the columns with new ids. */
   private static final class Renewal extends AbstractFunction1 {
-    private final HashMap attributes = new HashMap(); // by the ids
+    private final HashMap attributes = new HashMap(); // the new columns, by the ids of the old ones
 
     public Object apply(Object node) {
       return node instanceof Attribute ? attributes.get(((Attribute) node).exprId()) : ((Expression) node).mapChildren(this);
@@ -244,7 +244,7 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Replaces functions of catalogs, and optimizes the queries that Spark inserted last and did not optimize again, such as those of dynamic file pruning. */
+  /** Replaces functions of catalogs in expressions, and applies the rule to subqueries: Spark inserted some of them last, such as those of dynamic file pruning, and does not optimize them again. */
   private final class Inside extends AbstractFunction1 {
     public Object apply(Object node) {
       Expression expression = (Expression) ((Expression) node).mapChildren(this);
@@ -258,7 +258,7 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Returns a pruning subquery with replaced build keys, which Spark does not treat as children of the expression. */
+  /** Returns a pruning subquery in whose build keys functions are replaced. Spark does not treat these keys as children of the expression. */
   private Expression withKeys(DynamicPruningSubquery pruning) {
     ArrayList keys = new ArrayList();
     for (int i = 0; i < pruning.buildKeys().size(); i++) keys.add(new Inside().apply(pruning.buildKeys().apply(i)));

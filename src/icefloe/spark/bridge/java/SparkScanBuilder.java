@@ -12,15 +12,15 @@ import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down. Python receives them as one message, where it decides: which filters Spark must evaluate,
- * whether metadata has the values of aggregates, and in the end for the scan. A statement has a builder for every reference to a table.
+ * Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down. Python receives all that was collected so far in one message, whenever it must decide:
+ * which filters Spark must evaluate, whether the metadata contains the values of aggregates, and at the end how the scan reads. A statement has a builder for every reference to a table.
  */
 public final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates {
   private final PythonProxy source;
-  private final Map query; // of JSON values; `messages.py` has its keys
+  private final Map query; // the message to Python: JSON values by the keys that `messages.py` defines
   private Predicate[] predicates = new Predicate[0];
 
-  /** Takes the table or the row-level operation whose rows are read, and the options of the read with what Python needs of the session. */
+  /** Creates a builder. `source` is the table or the row-level operation whose rows are read; `query` has the options of the read, and settings of the session. */
   SparkScanBuilder(PythonProxy source, Map query) {
     this.source = source;
     this.query = query;
@@ -43,7 +43,7 @@ public final class SparkScanBuilder implements SupportsPushDownV2Filters, Suppor
     query.put("schema", required.json());
   }
 
-  /** Uses a limit for planning; Spark must still limit the rows. */
+  /** Accepts a limit for planning. Spark must limit the rows too, because the scan may return more. */
   public boolean pushLimit(int limit) {
     query.put("limit", Integer.valueOf(limit));
     return false;
@@ -65,7 +65,7 @@ public final class SparkScanBuilder implements SupportsPushDownV2Filters, Suppor
     return (Scan) source.ofQuery("build_scan", query);
   }
 
-  /** Returns the schema of the aggregates, where metadata has their values; else null. */
+  /** Returns the schema of the aggregates if the table's metadata contains their values; otherwise null. */
   private Object schemaOf(Aggregation aggregation) {
     Object before = query.get("aggregation");
     put("aggregation", aggregation);

@@ -31,15 +31,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Spark's session catalog with Iceberg tables in it. A name is looked up among the Iceberg tables first, and then in Spark's own catalog. Namespaces are in both catalogs. Views and functions
- * are Spark's.
+ * Spark's session catalog, extended by the tables of an Iceberg catalog. A name is searched among the Iceberg tables first, and then in Spark's own catalog. Namespaces are in both catalogs.
+ * Views and functions are in Spark's catalog.
  */
 public final class SparkSessionCatalog implements CatalogExtension, StagingTableCatalog, ProcedureCatalog {
   private static final String NAME = "spark_catalog";
   private final SparkCatalog iceberg = new SparkCatalog();
   private CatalogPlugin spark;
 
-  /** Makes a running session load its session catalog again, which Spark does once, so that it reads the setting that names this class. */
+  /** Makes a running session drop its session catalog. Spark then creates it again, and so reads the setting with the name of this class, which it would otherwise read only once. */
   public static void install(Object manager) throws Exception {
     for (Class type = manager.getClass(); type != Object.class; type = type.getSuperclass()) {
       Field[] fields = type.getDeclaredFields();
@@ -117,7 +117,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return table == null ? tables().loadTable(name, micros) : table;
   }
 
-  /** Returns the Iceberg table of a name; null where there is none. */
+  /** Returns the Iceberg table of a name; null if there is no such table. */
   private Table loaded(Identifier name, String version, Long micros) {
     if (name.namespace().length == 0) return null;
     try {
@@ -130,7 +130,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
 
   public void invalidateTable(Identifier name) {
     iceberg.invalidateTable(name);
-    if (name.namespace().length == 1) tables().invalidateTable(name); // Spark's own catalog has no names of branches, such as default.t.branch_b
+    if (name.namespace().length == 1) tables().invalidateTable(name); // a longer name is that of a branch, such as default.t.branch_b, which Spark's own catalog does not have
   }
 
   public boolean tableExists(Identifier name) {
@@ -168,7 +168,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     }
   }
 
-  /** Stages an Iceberg table. Spark creates tables of formats such as Parquet by other commands, which do not call this method. */
+  /** Stages a new Iceberg table. Tables of other formats, such as Parquet, are created by other commands of Spark, which do not call this method. */
   public StagedTable stageCreate(Identifier name, Column[] columns, Transform[] partitioning, Map properties) {
     if (!isForIceberg(properties)) throw refused(name, "USING " + properties.get("provider") + " cannot be created with rows in the session catalog", "CREATE TABLE without AS, then INSERT");
     prepare(name.namespace());
@@ -186,7 +186,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return iceberg.stageCreateOrReplace(name, columns, partitioning, properties);
   }
 
-  /** Refuses to replace a table by one of the other catalog: an Iceberg table is replaced in one commit, and a table of Spark cannot be replaced. */
+  /** Refuses to replace a table of Spark, and to replace any table by a table of Spark. Only an Iceberg table can be replaced, by another Iceberg table, in one commit. */
   private void checkReplaceable(Identifier name, Map properties) {
     if (!isForIceberg(properties)) throw refused(name, "cannot be replaced by a table USING " + properties.get("provider"), "DROP TABLE and CREATE TABLE");
     if (!isIceberg(name) && isTableOfSpark(name)) throw refused(name, "is not an Iceberg table and cannot be replaced by one", "DROP TABLE first");
@@ -243,7 +243,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return metadata;
   }
 
-  /** Creates a namespace in both catalogs, with its properties where the Iceberg catalog stores them. The location is for Spark's own tables only. */
+  /** Creates a namespace in both catalogs. The Iceberg catalog gets the properties if it can store them, but not the location, which is only for Spark's own tables. */
   public void createNamespace(String[] namespace, Map properties) throws Exception {
     if (iceberg.namespaceExists(namespace)) throw new org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException(namespace);
     namespaces().createNamespace(namespace, properties);
@@ -279,7 +279,7 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     return namespace.length == 1 && namespaces().namespaceExists(namespace);
   }
 
-  /** Creates the namespace in the Iceberg catalog where only Spark has it, so that it can have Iceberg tables. */
+  /** Creates a namespace in the Iceberg catalog if only Spark's catalog has it, so that it can have Iceberg tables. */
   private void prepare(String[] namespace) {
     if (isOfSpark(namespace) && !iceberg.namespaceExists(namespace)) iceberg.createNamespace(namespace, Collections.EMPTY_MAP);
   }

@@ -32,27 +32,27 @@ import scala.Some;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
-/** Converts views to Spark's own form: Spark's analyzer resolves the query in the view's catalog and namespace, without temporary objects, and names the view in its errors. */
+/** Converts views to relations of Spark. Spark's analyzer then resolves the query in the view's catalog and namespace, without temporary objects, and its errors contain the name of the view. */
 public final class SparkViews {
   private static final String PREFIX = "view.";
 
   private SparkViews() {}
 
-  /** Returns the relation that a catalog returns for a view; Spark reads the rows of its query. */
+  /** Returns the relation that the catalog returns for a view. If it is read, Spark runs the query of the view. */
   public static Object table(SessionState state, String json) throws Exception {
     return new V1Table(definition(state, (Map) PythonBridge.parsed(json)));
   }
 
-  /** Returns the analyzed plan of a query that is to become a view, with the columns of the query. */
+  /** Returns the analyzed plan of the query of a new view. Its columns are the columns of the query. */
   public static Object plan(SessionState state, String json) throws Exception {
     LogicalPlan relation = state.catalog().getRelation(definition(state, (Map) PythonBridge.parsed(json)), CaseInsensitiveStringMap.empty());
     LogicalPlan resolved = state.executePlan(relation, state.executePlan$default$2()).analyzed();
     while (!(resolved instanceof View)) resolved = (LogicalPlan) resolved.children().apply(0);
-    LogicalPlan columns = (LogicalPlan) resolved.children().apply(0); // none, as the definition has none
+    LogicalPlan columns = (LogicalPlan) resolved.children().apply(0); // no columns are renamed, because the definition has no names of columns
     return columns.children().apply(0);
   }
 
-  /** Returns the definition of a view. The parameters of CatalogTable differ between versions of Spark: those without a value here have their defaults. */
+  /** Returns the definition of a view. The parameters of CatalogTable differ between versions of Spark; parameters for which there is no value here get their defaults. */
   private static CatalogTable definition(SessionState state, Map view) throws Exception {
     List name = (List) view.get("name");
     String namespace = String.join(".", (String[]) name.subList(1, name.size() - 1).toArray(new String[0]));
@@ -73,7 +73,7 @@ public final class SparkViews {
     return (CatalogTable) constructor.newInstance(arguments);
   }
 
-  /** Returns the view's query, with an alias that names the columns where they are matched by position. A query that Spark cannot parse alone stays as it is, and is refused later. */
+  /** Returns the view's query; if its columns are matched by position, with an alias that has the names of the columns. A query that Spark cannot parse is returned unchanged, and refused later. */
   private static String text(SessionState state, String query, String alias) {
     if (alias == null) return query;
     try {
@@ -84,7 +84,7 @@ public final class SparkViews {
     return "SELECT * FROM (\n" + query + "\n) AS " + alias;
   }
 
-  /** Returns the properties of a view: the namespace that names are resolved in, the columns of the query, and the session's settings, which Spark would otherwise replace by defaults. */
+  /** Returns the properties of a view: the namespace in which names are resolved, the columns of the query, and the session's settings, for which Spark would otherwise use the defaults. */
   private static Map properties(SessionState state, Map view) {
     Map entries = new HashMap();
     scala.collection.Iterator settings = state.conf().getAllConfs().iterator();
@@ -105,7 +105,7 @@ public final class SparkViews {
     for (int i = 0; i < values.size(); i++) properties.put(PREFIX + each + i, values.get(i));
   }
 
-  /** Returns the views that an analyzed plan reads, outermost first, as JSON: each has its name and the views that its query reads. */
+  /** Returns the views that an analyzed plan reads, as JSON: for each view its name, and in the same format the views that its query reads. */
   public static String views(LogicalPlan plan) {
     ArrayList list = new ArrayList();
     collectViews(plan, list);
@@ -126,7 +126,7 @@ public final class SparkViews {
     for (int i = 0; i < plan.children().size(); i++) collectViews((LogicalPlan) plan.children().apply(i), reads);
   }
 
-  /** Returns the temporary views and functions of a session that a query names, as JSON of two lists. */
+  /** Returns the temporary views and the temporary functions of a session that a query uses, as a JSON array of two lists of names. */
   public static String temporary(SessionState state, LogicalPlan parsed) {
     LinkedHashSet views = new LinkedHashSet();
     LinkedHashSet functions = new LinkedHashSet();

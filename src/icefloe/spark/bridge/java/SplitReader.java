@@ -15,16 +15,16 @@ import scala.Function1;
 import scala.collection.Iterator;
 import scala.runtime.AbstractFunction0;
 
-/** Reads the files of a split one after the other, as rows or as batches, with the columns in the order of the scan. */
+/** Reads the files of a split one after another, as rows or batches. It puts the columns in the order of the scan. */
 final class SplitReader implements PartitionReader {
-  private final Function1 read; // from a file to its rows or batches
+  private final Function1 read; // returns the rows or batches of a file
   private final PartitionedFile[] files;
   private final int[] places;
-  private final UnsafeProjection projection; // of rows; null where batches are read
+  private final UnsafeProjection projection; // the projection of rows; null if batches are read
   private int opened;
-  private Iterator rows; // of the file that was opened last
+  private Iterator rows; // the rows or batches of the file that was opened last
   private Object value;
-  private ColumnarBatch last; // the batch of the file; a reader returns the same object again and again
+  private ColumnarBatch last; // the last batch of the file; most readers return the same object for all batches
   private ColumnarBatch ordered;
 
   SplitReader(Function1 read, PartitionSplit split, int[] places, UnsafeProjection projection) {
@@ -61,7 +61,7 @@ final class SplitReader implements PartitionReader {
     return ordered;
   }
 
-  /** Returns Spark's error of a file that cannot be read, which names the file. */
+  /** Returns Spark's error for a file that cannot be read, which contains the path of the file. */
   private RuntimeException withPath(Exception error) {
     final String path = files[Math.max(0, opened - 1)].urlEncodedPath();
     Throwable named =
@@ -72,7 +72,7 @@ final class SplitReader implements PartitionReader {
               }
             },
             error);
-    Platform.throwException(named); // also one that this method does not declare
+    Platform.throwException(named); // even if it is a checked exception that this method does not declare
     return new IllegalStateException(named);
   }
 

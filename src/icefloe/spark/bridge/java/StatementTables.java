@@ -22,29 +22,29 @@ import org.apache.spark.sql.connector.catalog.Table;
 import scala.collection.immutable.Seq;
 
 /**
- * A rule of Spark's analyzer that runs before Spark resolves tables: the tables of a statement that are of one catalog are loaded by one call, as they were at one moment, and Spark's own calls then
- * take them. A table is taken at most once, in the thread and the analysis that it was loaded for: Spark has one cache of relations for each analysis, which is the identity of the analysis here.
+ * A rule of Spark's analyzer that runs before Spark resolves tables. It loads the tables of a statement with one call for each catalog, in their states at one moment. When Spark then loads the
+ * tables one by one, `take` returns them. A table is returned at most once, and only in the thread and the analysis for which it was loaded. An analysis is identified by its cache of relations.
  */
 public final class StatementTables extends Rule {
-  private static final ThreadLocal LOADED = new ThreadLocal(); // StatementTables.Loaded of the thread's last analysis with several tables
+  private static final ThreadLocal LOADED = new ThreadLocal(); // the Loaded object of the last analysis with several tables in this thread
   private final SparkSession session;
 
   StatementTables(SparkSession session) {
     this.session = session;
   }
 
-  /** The tables that were loaded for an analysis and not taken yet. */
+  /** The tables that were loaded for an analysis and have not been returned by `take` yet. */
   private static final class Loaded {
     final WeakReference analysis;
-    final HashMap tables = new HashMap(); // by catalog and name
-    final HashSet requested = new HashSet(); // those keys, and those of tables that were taken or could not be loaded together
+    final HashMap tables = new HashMap(); // the tables, by catalog and name
+    final HashSet requested = new HashSet(); // the keys of these tables, of tables that `take` has returned, and of tables that could not be loaded together
 
     Loaded(Object analysis) {
       this.analysis = new WeakReference(analysis);
     }
   }
 
-  /** Removes and returns a table that was loaded for the analysis that runs in this thread; null where there is none. */
+  /** Removes and returns a table that was loaded for the analysis that runs in this thread; null if it was not loaded or was returned before. */
   static Table take(String catalog, Identifier name) {
     Loaded loaded = (Loaded) LOADED.get();
     if (loaded == null) return null;
@@ -65,9 +65,9 @@ public final class StatementTables extends Rule {
   }
 
   public TreeNode apply(TreeNode plan) {
-    // Names in a view are relative to the namespace of the view; Spark loads those one by one.
+    // The names in a view are relative to the namespace of the view. Spark loads these tables one by one.
     if (!AnalysisContext$.MODULE$.get().catalogAndNamespace().isEmpty()) return plan;
-    LinkedHashMap names = new LinkedHashMap(); // lists of Identifier by SparkCatalog
+    LinkedHashMap names = new LinkedHashMap(); // lists of Identifier objects, by SparkCatalog
     addNames((LogicalPlan) plan, new HashSet(), names);
     Iterator catalogs = names.entrySet().iterator();
     while (catalogs.hasNext()) {
@@ -90,18 +90,18 @@ public final class StatementTables extends Rule {
     for (int i = 0; tables != null && i < tables.length; i++) loaded.tables.put(keyOf(catalog.key(), (Identifier) missing.get(i)), tables[i]);
   }
 
-  /** Adds the names in a plan and its subqueries that are of Icefloe's catalogs. A table at a version or a time is no such relation. */
+  /** Adds the names of Icefloe's tables in a plan and its subqueries. A table with a version or time is not added: it is not an UnresolvedRelation. */
   private void addNames(LogicalPlan plan, HashSet seen, Map names) {
     if (plan instanceof UnresolvedRelation) {
       Seq parts = ((UnresolvedRelation) plan).multipartIdentifier();
       if (seen.add(parts)) addName(parts, names);
     }
-    if (plan.nodeName().equals("RelationChanges")) refuseChanges((LogicalPlan) plan.productElement(0)); // since Spark 4.2
+    if (plan.nodeName().equals("RelationChanges")) refuseChanges((LogicalPlan) plan.productElement(0)); // a plan of Spark 4.2 and later
     for (int i = 0; i < plan.children().size(); i++) addNames((LogicalPlan) plan.children().apply(i), seen, names);
     for (int i = 0; i < plan.subqueries().size(); i++) addNames((LogicalPlan) plan.subqueries().apply(i), seen, names);
   }
 
-  /** Refuses CHANGES of a table of Icefloe, for which Spark's own error has no way out. */
+  /** Refuses CHANGES of a table of Icefloe. Spark would refuse it too, but without a next step in the message. */
   private void refuseChanges(LogicalPlan relation) {
     if (!(relation instanceof UnresolvedRelation)) return;
     LinkedHashMap names = new LinkedHashMap();
@@ -119,7 +119,7 @@ public final class StatementTables extends Rule {
         null);
   }
 
-  /** Adds a name to those of its catalog, as Spark resolves it. */
+  /** Adds a name to the names of its catalog. The catalog and namespace are found in the same way as Spark finds them. Names of other catalogs are not added. */
   private void addName(Seq parts, Map names) {
     CatalogManager manager = session.sessionState().catalogManager();
     int size = parts.size();

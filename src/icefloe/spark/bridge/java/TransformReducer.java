@@ -10,14 +10,14 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Turns values of a partition transform into those of a coarser one, so that Spark joins tables with different but compatible partitions: buckets to a common divisor of their numbers, hours to days, and
- * times to months and years.
+ * Converts values of a partition transform to values of a coarser transform, so that Spark joins tables with different but compatible partitions without a shuffle: buckets to fewer buckets, whose
+ * number is a common divisor; and hours to days, and these to months and years.
  */
 public final class TransformReducer implements Reducer, Serializable {
   private static final List TIMES = Arrays.asList(new Object[] {"hours", "days", "months", "years"});
 
   private final String from;
-  private final String to; // a transform of times; null for buckets
+  private final String to; // the coarser transform of times; null for buckets
   private final int buckets;
 
   private TransformReducer(String from, String to, int buckets) {
@@ -26,14 +26,14 @@ public final class TransformReducer implements Reducer, Serializable {
     this.buckets = buckets;
   }
 
-  /** Returns what turns values of `bucket(count, x)` into buckets that those of `bucket(otherCount, x)` can be turned into too; null where there is nothing to turn, or no such buckets. */
+  /** Returns the reducer of `bucket(count, x)` to buckets to which `bucket(otherCount, x)` can be reduced too; null if nothing has to be reduced, or if there are no such buckets. */
   static Reducer ofBuckets(Object function, int count, Object other, int otherCount) {
     if (!"bucket".equals(function) || !"bucket".equals(other)) return null;
     int divisor = BigInteger.valueOf(count).gcd(BigInteger.valueOf(otherCount)).intValue();
     return divisor == 1 || divisor == count ? null : new TransformReducer("bucket", null, divisor);
   }
 
-  /** Returns what turns values of one transform of times into those of a coarser one; null where the other one is not coarser. */
+  /** Returns the reducer of one transform of times to another, coarser transform; null if the other transform is not coarser. */
   static Reducer ofTimes(Object function, Object other) {
     int place = TIMES.indexOf(function);
     return place < 0 || TIMES.indexOf(other) <= place ? null : new TransformReducer((String) function, (String) other, 0);

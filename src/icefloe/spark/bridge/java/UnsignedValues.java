@@ -19,15 +19,15 @@ import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * A column of a Parquet file, or a part of one, in which unsigned integers are as wide as the signed type that they are read as. A value with the highest bit would be read as a negative number;
- * `check` refuses it. Spark refuses most of such files for another reason: its reader has no dictionaries of unsigned numbers, so that it must see `signed`.
+ * A column of a Parquet file, or a nested field, with unsigned integers that are read as a signed type of the same width. A value with the highest bit set would be read as a negative number;
+ * `check` refuses it. Spark's reader must be shown the type `signed`, because it does not support dictionaries of unsigned numbers, and would refuse most of such files.
  */
 final class UnsignedValues {
   final String path;
-  final Type signed; // the type in the file, without its unsigned integers
-  private final int place; // in the struct or row
+  final Type signed; // the type of the column in the file, with signed in place of unsigned integers
+  private final int place; // the index in the struct or row
   private final DataType type;
-  private final UnsignedValues[] inner; // of a struct the fields that have any; of a list the element; of a map the key and the value, each null without any
+  private final UnsignedValues[] inner; // for a struct, its fields with unsigned integers; for a list, its element; for a map, its key and its value, each null if it has no unsigned integers
 
   private UnsignedValues(String path, Type signed, int place, DataType type, UnsignedValues[] inner) {
     this.path = path;
@@ -43,7 +43,7 @@ final class UnsignedValues {
     return logical instanceof IntLogicalTypeAnnotation && !((IntLogicalTypeAnnotation) logical).isSigned() && ((IntLogicalTypeAnnotation) logical).getBitWidth() >= 32;
   }
 
-  /** Returns those fields of a struct, or of a file, that have such integers; `fields` are the types in the file of the first fields of the struct. */
+  /** Returns the fields of a struct or file that have such unsigned integers. `fields` are the types in the file of the first fields of `struct`. */
   static UnsignedValues[] inFields(List fields, StructType struct, String prefix) {
     ArrayList found = new ArrayList();
     for (int i = 0; i < struct.length() && i < fields.size(); i++) {
@@ -53,7 +53,7 @@ final class UnsignedValues {
     return found.isEmpty() ? null : (UnsignedValues[]) found.toArray(new UnsignedValues[0]);
   }
 
-  /** Returns the fields with the signed types of the columns in place of the unsigned ones. */
+  /** Returns the fields, with the type `signed` for each of the columns with unsigned integers. */
   static List signedFields(List fields, UnsignedValues[] columns) {
     ArrayList signed = new ArrayList(fields);
     for (int i = 0; i < columns.length; i++) signed.set(columns[i].place, columns[i].signed);
@@ -96,7 +96,7 @@ final class UnsignedValues {
     return new UnsignedValues(path, stored.getId() == null ? signed : signed.withId(stored.getId().intValue()), place, type, null);
   }
 
-  /** Returns a list of unsigned values; `group` has the element as its only field, and is null where the list is a repeated field. */
+  /** Returns a list of unsigned values. `group` is the group whose only field is the element; it is null if the list is a repeated field without such a group. */
   private static UnsignedValues list(UnsignedValues element, GroupType group, int place, DataType type) {
     if (element == null) return null;
     return new UnsignedValues(element.path, group == null ? element.signed : with(group, element.signed), place, type, new UnsignedValues[] {element});
@@ -108,12 +108,12 @@ final class UnsignedValues {
     return group.withNewFields(fields);
   }
 
-  /** Returns whether the repeated field of a list is its element, as in files of old writers, and not a group around it. */
+  /** Returns whether the repeated field of a list is the element itself, as in files of old writers, and not a group that contains the element. */
   private static boolean isElement(Type repeated, String list) {
     return repeated.isPrimitive() || repeated.asGroupType().getFieldCount() != 1 || "array".equals(repeated.getName()) || (list + "_tuple").equals(repeated.getName());
   }
 
-  /** Checks the values of the column in a row, a struct or a list, where it is in its own place, or in another one. */
+  /** Checks the values of the column in a row, struct or list; `place` is their index there. */
   void check(SpecializedGetters row, int place) {
     if (row.isNullAt(place)) return;
     if (DataTypes.LongType.equals(type)) {

@@ -20,19 +20,19 @@ import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction0;
 
-/** Finds the parts of a view's query that do more than read tables. The query was written by others: reading a view must not run commands and methods that it names. */
+/** Finds the parts of a view's query that do more than read tables. Other people wrote the query: reading a view must not run commands or methods that the query contains. */
 public final class ViewQueries {
-  /** Settings that are off while Spark parses and analyzes the query of a view, so that no variables of this machine are inserted into its text. */
+  /** Settings that are turned off while Spark parses and analyzes the query of a view, so that variables of this machine, such as environment variables, are not inserted into its text. */
   static final String[] OFF = {"spark.sql.variable.substitute"};
 
   private static final Set METHODS = new HashSet(Arrays.asList(new Object[] {"reflect", "java_method", "try_reflect"}));
 
-  /** Characters of paths that no name of a table has: Spark reads files where no table has a name such as text.`/etc/passwd`. */
+  /** Matches names with characters of paths, which names of tables do not have. If no table has a name such as text.`/etc/passwd`, Spark reads the file. */
   private static final Pattern PATH = Pattern.compile("(?s).*[/\\\\:*?.].*");
 
   private ViewQueries() {}
 
-  /** Returns the parts of a query that run code or read files by their paths, as a JSON list. It includes computed names, which could name such a function. Spark refuses a query that does not parse. */
+  /** Returns the parts of a query that run code or read files by their paths, as a JSON list. It includes computed names, which could be such a function. Spark refuses a query that does not parse. */
   public static String code(final SessionState state, final String query) {
     SQLConf settings = state.conf().clone();
     for (int i = 0; i < OFF.length; i++) settings.setConfString(OFF[i], "false");
@@ -54,7 +54,7 @@ public final class ViewQueries {
     return PythonBridge.json(parts);
   }
 
-  /** Returns the query of a new view with the values of the session's variables, as Spark stores the queries of its own views. */
+  /** Returns the query of a new view in which variables of the session are replaced by their values. Spark does the same for its own views. */
   public static String substituted(String query) {
     return new VariableSubstitution().substitute(query);
   }
