@@ -38,7 +38,7 @@ def object_type(spark: SparkSession, class_name: str) -> Any:
 
 
 def literal(spark: SparkSession, value: Any, kind: Any) -> Any:
-    """Return a literal expression of a value that Spark stores as such for the type `kind`."""
+    """Return a literal expression of the type `kind`. The value must be the internal value that Spark stores for this type."""
     return java_class(spark, f"{_EXPRESSIONS}.Literal")(value, kind)
 
 

@@ -39,7 +39,7 @@ def chain(plan: Any, names: Collection[str]) -> tuple[list[Any], Any, str]:
 
 
 def stack_nodes(spark: SparkSession, nodes: Sequence[Any], plan: Any) -> Any:
-    """Return a plan with copies of `nodes`, listed from the top, above it."""
+    """Return a plan in which copies of `nodes`, which are listed from the top, are above `plan`."""
     for parent in reversed(nodes):
         plan = parent.withNewChildren(sequence(spark, [plan]))
     return plan

@@ -153,7 +153,7 @@ def class_loader(spark: SparkSession) -> Any:
 
 
 def loader_of(gateway: Any, spark_version: str) -> Any:
-    """Return the class loader of `class_loader`, for a gateway that need not have a session yet. Raises the same error."""
+    """Return the class loader of `class_loader`, for a gateway that need not have a session yet. Raises the error of `class_loader`."""
     # A gateway returns a Java package for any unknown attribute, so that only its own dictionary can be trusted.
     loader = gateway.__dict__.get(_LOADER_ATTRIBUTE)
     if loader is None:

@@ -183,7 +183,7 @@ class SessionCatalogTable(SourceTable):
 
 
 def _refuse_backup(state: Any, parts: list[str], is_iceberg: Callable[[tuple[str, ...]], bool]) -> None:
-    """Raise `NoSuchTableError` if a table does not exist, but the backup of it that an unfinished migration has left."""
+    """Raise `NoSuchTableError` if a table does not exist, but its backup exists, which an unfinished migration has left."""
     namespace = parts[:-1] or [state.catalog().getCurrentDatabase()]
     backup = [*namespace, f"{parts[-1]}{BACKUP_SUFFIX}"]
     identifier = state.sqlParser().parseTableIdentifier(".".join(map(quote_name, backup)))

@@ -37,7 +37,7 @@ _FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 def iceberg_type(data_type: DataType, column: str) -> IcebergType:
-    """Return the Iceberg type of a column that a statement adds or changes. Field ids inside the type are preliminary. Raises `UnsupportedTypeError`."""
+    """Return the Iceberg type of a column that a statement adds or changes. Nested ids are preliminary. Raises `UnsupportedTypeError` if there is none."""
     ids, problems = count(1), list[Problem]()
     field_type = to_iceberg_type(data_type, lambda: next(ids), (column,), problems)
     if problems:
@@ -73,7 +73,10 @@ def _with_default(field: NestedField, value: Any) -> NestedField:
 
 
 def partition_texts(transforms: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return partition fields as texts for `Catalog.create_table`: `["bucket(16, s)", "day(ts)", "kind"]`. Raises `InvalidPartitionSpecError`."""
+    """Return partition fields as texts for `Catalog.create_table`: `["bucket(16, s)", "day(ts)", "kind"]`.
+
+    Raises `InvalidPartitionSpecError` for a transform that does not have exactly one column.
+    """
     return [_partition_text(transform) for transform in transforms]
 
 

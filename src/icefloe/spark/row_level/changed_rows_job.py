@@ -47,7 +47,7 @@ Unmatched = Callable[[DataFrame, int, int], tuple[int | None, int | None]]
 
 
 def none_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
-    """Return 0 updated and 0 deleted rows; the `Unmatched` function of statements without a clause for rows that match no source row."""
+    """The `Unmatched` function of statements without a clause for rows that match no source row: return 0 updated and 0 deleted rows."""
     return 0, 0
 
 

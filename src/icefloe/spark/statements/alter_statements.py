@@ -108,7 +108,7 @@ def _replace_field(tokens: Tokens) -> Change:
 def _field_name(tx: Transaction, call: TransformCall, case_sensitive: bool) -> str:
     """Find the partition field that a statement names, and return the field's name.
 
-    A name without a transform is first that of a field (in exact case, then in any case), then that of a column with an identity field.
+    A name without a transform is searched first among the names of fields (in exact case, then in any case), then among the columns with an identity field.
 
     Raises:
         InvalidPartitionSpecError: There is no such field.

@@ -62,7 +62,7 @@ def declared_types(columns: Iterable[tuple[str, str]], *, char_as_string: bool) 
 
 
 def _by_bytes(kind: Any) -> Any:
-    """Remove the binary collation from a type in Spark's JSON, where Spark 4.3 keeps it if a statement contains it, because it has no effect."""
+    """Remove the binary collation from a type in Spark's JSON, because it has no effect. Spark 4.3 keeps it in the JSON if a statement contains it."""
     if isinstance(kind, list):
         return [_by_bytes(field) for field in kind]
     if isinstance(kind, dict):

@@ -171,7 +171,10 @@ def _spelled_type(kind: DataType, table_type: IcebergType) -> DataType:
 
 
 def _check(rows: StructType, schema: Schema, options: WriteOptions) -> None:
-    """Raise `SchemaMismatchError` for columns in a wrong order or nullable columns, which Spark accepts for tables with `write.spark.accept-any-schema`."""
+    """Raise `SchemaMismatchError` for columns in a wrong order, and for nullable columns of required columns, unless the options switch these checks off.
+
+    Spark does not check the columns itself if the table has `write.spark.accept-any-schema`.
+    """
     problems = list(_problems(rows, schema.fields, (), options))
     if problems:
         raise SchemaMismatchError(
