@@ -270,7 +270,7 @@ class DataScan:
         return Schema(*table_columns.fields, *(self._metadata_column(name) for name in metadata), schema_id=table_columns.schema_id)
 
     def as_held(self, schema: Schema) -> Schema:
-        """Return a schema with those required columns made optional that files of the snapshot may lack, because they became required later.
+        """Return the schema, with required columns made optional if files of the snapshot may lack them, because the columns became required later.
 
         Rows of such files have nulls in these columns. Engines receive this schema, and read rows with it.
 

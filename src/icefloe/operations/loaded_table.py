@@ -471,7 +471,7 @@ class LoadedTable(TableReader, ChangeTarget):
             The committed metadata, the last attempt, and the number of attempts.
 
         Raises:
-            CommitConflictError, CommitInvalidatedError, CommitUnknownError: as `commits.commit_loop.commit`.
+            CommitConflictError, CommitInvalidatedError, CommitUnknownError: see `commit_loop.commit`.
         """
         report = commit(self._handle, action, self._loaded)
         self._loaded = report.loaded

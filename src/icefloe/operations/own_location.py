@@ -2,9 +2,9 @@
 
 Metadata is not trusted: its location may be the folder of another table, a home folder or a whole bucket, and every file there would seem to be the table's;
 its log may contain any file. So something other than the metadata must prove that a location is the table's own. Usually the proof is that the catalog's
-metadata location is in the folder. But if a server sends the metadata together with the
-metadata location, neither proves the other. Then one of these must prove the location: the user's configuration; that this process created the table; or that
-files are deleted with credentials that the server sends. `icefloe.operations.expiry.deletion_scope` uses these checks for the files in the location.
+metadata location is in the folder. But if a server sends the metadata together with the metadata location, neither proves the other. Then one of these must
+prove the location: the user's configuration; that this process created the table; or that files are deleted with credentials that the server sends.
+`icefloe.operations.expiry.deletion_scope` uses these checks for the files in the location.
 Spec: Table Metadata Fields (`location`, `metadata-log`).
 """
 

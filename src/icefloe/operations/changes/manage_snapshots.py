@@ -244,7 +244,7 @@ class ManageSnapshots(PendingChange):
             These changes.
 
         Raises:
-            InvalidInputError: not exactly one of `snapshot_id` and `ref_name` is given, or `branch` is a tag.
+            InvalidInputError: both or none of `snapshot_id` and `ref_name` are given, or `branch` is a tag.
             NoSuchSnapshotError: the snapshot or the branch does not exist.
         """
         if (snapshot_id is None) == (ref_name is None):

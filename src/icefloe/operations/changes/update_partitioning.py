@@ -47,7 +47,7 @@ class UpdateSpec(PendingChange):
         Args:
             source_column_name: the column's dotted name.
             transform: a transform such as `DayTransform()` or `"bucket[16]"`.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -78,7 +78,7 @@ class UpdateSpec(PendingChange):
 
         Args:
             source_column_name: the column's dotted name.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -89,11 +89,11 @@ class UpdateSpec(PendingChange):
         return self.add_field(source_column_name, IdentityTransform(), partition_field_name)
 
     def year(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the year.
+        """Add a partition field with the year of a date or timestamp.
 
         Args:
             source_column_name: the column's dotted name.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -104,11 +104,11 @@ class UpdateSpec(PendingChange):
         return self.add_field(source_column_name, YearTransform(), partition_field_name)
 
     def month(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the month.
+        """Add a partition field with the year and month of a date or timestamp.
 
         Args:
             source_column_name: the column's dotted name.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -119,11 +119,11 @@ class UpdateSpec(PendingChange):
         return self.add_field(source_column_name, MonthTransform(), partition_field_name)
 
     def day(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the day.
+        """Add a partition field with the day of a date or timestamp.
 
         Args:
             source_column_name: the column's dotted name.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -134,11 +134,11 @@ class UpdateSpec(PendingChange):
         return self.add_field(source_column_name, DayTransform(), partition_field_name)
 
     def hour(self, source_column_name: str, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the hour.
+        """Add a partition field with the day and hour of a timestamp.
 
         Args:
             source_column_name: the column's dotted name.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -154,7 +154,7 @@ class UpdateSpec(PendingChange):
         Args:
             source_column_name: the column's dotted name.
             num_buckets: the number of hash values: they are from 0 to `num_buckets` - 1.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.
@@ -165,12 +165,12 @@ class UpdateSpec(PendingChange):
         return self.add_field(source_column_name, BucketTransform(num_buckets), partition_field_name)
 
     def truncate(self, source_column_name: str, width: int, partition_field_name: str | None = None) -> Self:
-        """Add a partition field with the column truncated.
+        """Add a partition field with the truncated values of the column.
 
         Args:
             source_column_name: the column's dotted name.
             width: the length of a text in characters, or of binary values in bytes; numbers are rounded down to its multiples.
-            partition_field_name: the field's name; by default the one that Java gives it.
+            partition_field_name: the field's name; by default the same name as in Java.
 
         Returns:
             This update.

@@ -104,7 +104,7 @@ class OverwriteFiles(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         self._data.append(self._check_added(file, FileContent.DATA))
         return self
@@ -119,7 +119,7 @@ class OverwriteFiles(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         return self.add_file(file)
 
@@ -133,7 +133,7 @@ class OverwriteFiles(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content, or is listed twice in this commit.
+            InvalidInputError: the file has the wrong content, or is listed twice in this commit.
         """
         self._check_removed(file, *FileContent)
         (self._removed_data if file.content == FileContent.DATA else self._removed_deletes).append(file)
@@ -149,7 +149,7 @@ class OverwriteFiles(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content, or is listed twice in this commit.
+            InvalidInputError: the file has the wrong content, or is listed twice in this commit.
         """
         return self.delete_file(file)
 
@@ -195,7 +195,7 @@ class OverwriteFiles(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_data(self) -> Self:
-        """Refuse the commit if other writers added data files that may have rows of the conflict detection filter (serializable isolation).
+        """Refuse the commit if other writers added data files that may have rows which match the conflict detection filter (serializable isolation).
 
         Returns:
             This update.
@@ -204,7 +204,7 @@ class OverwriteFiles(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_deletes(self) -> Self:
-        """Refuse the commit if other writers deleted rows of the conflict detection filter, or of a file that this commit removes (snapshot isolation).
+        """Refuse the commit if other writers deleted rows that match the conflict detection filter, or rows of a file to remove (snapshot isolation).
 
         Returns:
             This update.
@@ -273,7 +273,7 @@ class RowChanges(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         self._data.append(self._check_added(file, FileContent.DATA))
         return self
@@ -288,7 +288,7 @@ class RowChanges(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         self._deletes.append(self._check_added(file, *_DELETES))
         return self
@@ -303,7 +303,7 @@ class RowChanges(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content, or is listed twice in this commit.
+            InvalidInputError: the file has the wrong content, or is listed twice in this commit.
         """
         self._removed_data.append(self._check_removed(file, FileContent.DATA))
         return self
@@ -318,7 +318,7 @@ class RowChanges(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content, or is listed twice in this commit.
+            InvalidInputError: the file has the wrong content, or is listed twice in this commit.
         """
         self._removed_deletes.append(self._check_removed(file, *_DELETES))
         return self
@@ -360,7 +360,7 @@ class RowChanges(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_data_files(self) -> Self:
-        """Refuse the commit if other writers added data files that may have rows of the conflict detection filter (serializable isolation).
+        """Refuse the commit if other writers added data files that may have rows which match the conflict detection filter (serializable isolation).
 
         Returns:
             This update.
@@ -369,7 +369,7 @@ class RowChanges(_CheckedSnapshot):
         return self
 
     def validate_no_conflicting_delete_files(self) -> Self:
-        """Refuse the commit if other writers deleted rows of the conflict detection filter, or of a file that this commit removes (snapshot isolation).
+        """Refuse the commit if other writers deleted rows that match the conflict detection filter, or rows of a file to remove (snapshot isolation).
 
         Returns:
             This update.
@@ -431,7 +431,7 @@ class RewriteDataFiles(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         self._check_added(file, FileContent.DATA, FileContent.POSITION_DELETES)
         (self._data if file.content == FileContent.DATA else self._deletes).append(file)
@@ -447,7 +447,7 @@ class RewriteDataFiles(_CheckedSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content, or is listed twice in this commit.
+            InvalidInputError: the file has the wrong content, or is listed twice in this commit.
         """
         self._check_removed(file, *FileContent)
         (self._removed_data if file.content == FileContent.DATA else self._removed_deletes).append(file)

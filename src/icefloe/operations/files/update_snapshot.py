@@ -132,7 +132,7 @@ class AppendFiles(PendingSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         self._files.append(self._check_added(file, FileContent.DATA))
         return self
@@ -147,7 +147,7 @@ class AppendFiles(PendingSnapshot):
             This update.
 
         Raises:
-            InvalidInputError: the file is of another content or of an unknown partition spec, is listed twice, or its format version does not allow it.
+            InvalidInputError: the file has the wrong content or an unknown partition spec, is listed twice, or is not allowed in the table's format version.
         """
         return self.append_file(file)
 

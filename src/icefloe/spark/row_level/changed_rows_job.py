@@ -47,7 +47,7 @@ Unmatched = Callable[[DataFrame, int, int], tuple[int | None, int | None]]
 
 
 def none_unmatched(job: DataFrame, updated: int, deleted: int) -> tuple[int | None, int | None]:  # noqa: ARG001
-    """The `Unmatched` function of statements without a clause for rows that match no source row: return 0 updated and 0 deleted rows."""
+    """Return 0 updated and 0 deleted rows. This is the `Unmatched` function of statements without a clause for rows that match no source row."""
     return 0, 0
 
 

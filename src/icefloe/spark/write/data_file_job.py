@@ -142,8 +142,8 @@ def ready_to_write(rows: DataFrame, target: WriteTarget) -> tuple[DataFrame, Wri
     """Check, distribute and sort rows for a `TaskWriter`.
 
     Returns:
-        The rows; the target for the `TaskWriter`; and its argument `names`: the names of the columns if the rows have substitute names for them, because PySpark
-            would misread dots in names; otherwise empty.
+        The rows; the target for the `TaskWriter`; and its argument `names`: the names of the columns if the rows have substitute names for them, because
+            PySpark would misread dots in names; otherwise empty.
 
     Raises:
         SchemaMismatchError: the columns do not fit the table.
