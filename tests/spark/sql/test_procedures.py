@@ -211,6 +211,16 @@ def test_a_text_that_is_not_a_table_name_is_refused(sql: Run, name: str) -> None
         sql(f"CALL lake.system.ancestors_of('{name}')")
 
 
+def test_a_table_of_the_current_namespace_is_found_at_any_depth(sql: Run, lake: SqlCatalog) -> None:
+    lake.create_namespace(("outer", "inner"))
+    lake.create_table(("outer", "inner", "t"), pa.schema([("id", pa.int64())])).append(pa.table({"id": [1]}))
+    sql("USE lake.`outer`.`inner`")
+    try:
+        assert sql("CALL lake.system.rewrite_manifests('t')")
+    finally:
+        sql("USE spark_catalog.default")
+
+
 def test_orphan_files_are_listed_by_a_view_or_a_folder_and_removed(spark: SparkSession, sql: Run, table: Table) -> None:
     paths = [Path(table.location().removeprefix("file://"), "data", f"lost {number}.parquet") for number in range(2)]
     for path in paths:

@@ -173,8 +173,9 @@ def _table_name(spark: SparkSession, catalog_name: str, text: str) -> tuple[str,
         ) from error
     if len(parts) > 2 and parts[0] == catalog_name:
         parts = parts[1:]
-    if len(parts) == 1 and spark.catalog.currentCatalog() == catalog_name:
-        parts = [*spark.catalog.currentDatabase().split("."), *parts]
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    if len(parts) == 1 and manager.currentCatalog().name() == catalog_name:
+        parts = [*manager.currentNamespace(), *parts]
     if len(parts) < 2:
         raise InvalidInputError(f"{text!r} is not the name of a table", next_step="write it as namespace.table")
     return tuple(parts)
