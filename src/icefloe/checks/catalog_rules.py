@@ -53,7 +53,18 @@ RULES = (METADATA_NEWER, REGISTERED_TWICE, ORPHAN)
 
 
 def location_findings(location: str, io: FileIO) -> Iterator[Finding]:
-    """Yield a finding if the folder has a newer metadata file whose log names the metadata file of the catalog. A folder that cannot be listed is skipped."""
+    """Yield a finding if a later metadata file in the same folder follows the one that the catalog names.
+
+    Only the metadata file with the highest version is read: it follows the other if its metadata log contains the other's name. Nothing is yielded if the
+    folder cannot be listed.
+
+    Args:
+        location: The metadata location in the catalog.
+        io: The storage.
+
+    Raises:
+        StorageUnavailableError: The storage cannot be reached.
+    """
     version = metadata_version(location)
     folder, _, name = location.rpartition("/")
     if version is None or not folder:
@@ -96,9 +107,10 @@ def _follows(file: str, name: str, io: FileIO) -> bool:
 
 
 def registered_twice(tables: Sequence[tuple[str, str | None, str | None]]) -> Iterator[tuple[str, Finding]]:
-    """Yield the tables that the catalog has under an earlier name already: both have the same uuid, and their metadata files are in the same folder.
+    """Yield the names that are a second name of a table: an earlier name has a table with the same uuid, whose metadata files are in the same folder.
 
-    A copy of a table in another folder may keep the uuid, because it has files of its own. If a uuid is unknown, both must name the same metadata file.
+    A copy of a table in another folder may keep the uuid, because it has files of its own. Two tables with unknown uuids are the same if they have the same
+    metadata location. Names with an unknown metadata location are skipped.
 
     Args:
         tables: The name, metadata location and uuid of each table; None where they are unknown.

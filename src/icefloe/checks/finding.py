@@ -29,7 +29,7 @@ class Finding:
         message: What is wrong, in one sentence.
         next_step: What the user should do.
         table: The name of the table; empty until the run adds it.
-        snapshot_id: The id of the snapshot that reads the place; None if the finding is about the table as a whole.
+        snapshot_id: The id of the snapshot that has the wrong value, itself or in one of its files; None if the finding is about the table as a whole.
         file: The file that has the wrong value: a metadata file, manifest list, manifest, data or delete file; None for an entry of a catalog.
         where: The place in that file: a JSON path, a byte, or the name of a field.
         entry: The position of the wrong entry in the file, from 0: of a manifest in a manifest list, or of a data file in a manifest.

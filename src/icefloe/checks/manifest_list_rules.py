@@ -270,7 +270,14 @@ def contradictions(row: ManifestRow, first: ManifestRow, position: int, snapshot
 
 
 def twice_finding(row: ManifestRow, position: int, first: int, snapshot: Snapshot) -> Finding:
-    """Return the finding about a manifest that two entries of one manifest list name."""
+    """Return the finding about a manifest that is in one manifest list twice.
+
+    Args:
+        row: The second entry of the manifest.
+        position: The position of this entry in the list.
+        first: The position of the first entry of the manifest.
+        snapshot: The snapshot of the list.
+    """
     return LIST_ENTRY_TWICE.finding(
         f"entries {first} and {position} of the manifest list name {value_text(path_text(row))}",
         snapshot_id=snapshot.snapshot_id,

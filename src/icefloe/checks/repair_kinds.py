@@ -1,4 +1,6 @@
-"""`RepairKind`: what `icefloe repair` can correct in a stored table, by the ids of the rules whose violations it corrects; `REPAIRS` has all kinds.
+"""`RepairKind`: one of the repairs that `icefloe repair` can do in a stored table, with the ids of the rules whose violations it corrects.
+
+`REPAIRS` lists all of them.
 
 A repair is done by default only if it changes no row, or loses only rows that no reader can read any more. The other repairs are planned too, with the reason
 why the user must name them.

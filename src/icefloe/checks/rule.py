@@ -93,7 +93,7 @@ class Rule:
 
         Args:
             message: What is wrong, in one sentence. Texts of the table in it are shortened by `value_text`.
-            snapshot_id: The id of the snapshot that reads the place; None if the finding is about the table as a whole.
+            snapshot_id: The id of the snapshot that has the wrong value, itself or in one of its files; None if the finding is about the table as a whole.
             file: The file that has the wrong value; None for an entry of a catalog.
             where: The place in that file: a JSON path, a byte, or the name of a field.
             entry: The position of the wrong entry in the file, from 0.

@@ -200,7 +200,15 @@ class _Reader:
             raise NeedsSparkError("the alias of the table renames its columns")
 
     def selection(self, items: list[Any]) -> tuple[tuple[tuple[Path, str], ...] | None, str | None]:
-        """Return the selected columns, or None for all; and the name of the column `count(*)`, or None if the statement does not count."""
+        """Convert the expressions after SELECT.
+
+        Returns:
+            The selected columns, each with its name in the result, or None for `*` and `count(*)`; and the name of the count in the result, or None if the
+            statement does not count rows.
+
+        Raises:
+            NeedsSparkError: An expression is neither a column nor a single `*` or `count(*)`.
+        """
         if len(items) == 1 and isinstance(items[0], exp.Star) and not _clauses(items[0], set()):
             return None, None
         counted = items[0].this if len(items) == 1 and isinstance(items[0], exp.Alias) else items[0] if items else None

@@ -69,7 +69,10 @@ def changes_tables_of_catalog(change: Callable[..., Reportable]) -> Callable[...
 
 
 def creates_in_catalog(create: Callable[..., Reportable]) -> Callable[..., None]:
-    """Convert a function to a command as `looks_at_catalog` does; the SQLite database of the catalog is created if it does not exist."""
+    """Convert a function to a command that opens a catalog, passes it to the function, and prints the result.
+
+    In contrast to `looks_at_catalog`, the command creates the SQLite database of the catalog if it does not exist.
+    """
 
     def open_or_create_catalog(choice: CatalogChoice) -> Catalog:
         return open_catalog(choice, create=True)

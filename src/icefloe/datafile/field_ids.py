@@ -1,6 +1,6 @@
-"""The field ids of a file's columns at every level. In every file format they are in the metadata of Arrow fields.
+"""The field ids of a file's columns at every level, as metadata of Arrow fields. This form is the same for all file formats.
 
-Each format stores the ids in its own way. For a file without ids, a name mapping supplies them. Spec: Column Projection; Appendix A.
+In the files, each format stores the ids in its own way. For a file without ids, a name mapping supplies them. Spec: Column Projection; Appendix A.
 """
 
 from collections.abc import Callable, Iterator

@@ -37,7 +37,7 @@ Range = tuple[int, int]
 def merged_ranges(ranges: Sequence[Range], gap: int = GAP_BYTES) -> list[Range]:
     """Sort byte ranges and merge those with at most `gap` bytes between them.
 
-    Then merge over the smallest longer gaps until at most MOST_RANGES are left, or until all gaps are longer than LONGEST_GAP_BYTES.
+    While more than MOST_RANGES are left, the two ranges with the smallest gap between them are merged too, unless the gap is longer than LONGEST_GAP_BYTES.
     """
     merged: list[Range] = []
     for start, end in sorted(ranges):

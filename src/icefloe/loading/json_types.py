@@ -45,7 +45,10 @@ Reject = Callable[[int, str], None]
 
 
 class JsonTypes:
-    """Inference of the type of a field: it remembers the types of all values that were observed so far. At the top level, the values are the rows."""
+    """Infers the type of a JSON field from all its values: `observe` adds values, `common_type` returns the type.
+
+    One object at the top level observes whole rows, and returns their fields from `columns`.
+    """
 
     def __init__(self, depth: int = 0, counter: list[int] | None = None) -> None:
         self._depth = depth

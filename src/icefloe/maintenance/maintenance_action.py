@@ -98,7 +98,7 @@ class TableState:
 
     @cached_property
     def measures(self) -> TableMeasures:
-        """The measures of `health_measures.py`, except for the clustering by column: no action needs it, and it takes a third of a plan's time."""
+        """The measures that `health_measures.py` computes, without the clustering of columns: no action needs it, and it takes a third of a plan's time."""
         return measure(replace(self.files, schema=Schema()), self.now_ms)
 
     @cached_property

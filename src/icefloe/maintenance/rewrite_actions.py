@@ -163,7 +163,12 @@ def _group_work(state: TableState, group: FileGroup, costs: _DeleteCosts) -> Pla
 
 
 def _without_recent(state: TableState, group: FileGroup) -> tuple[FileGroup | None, str]:
-    """Return a group without the files that are left to their writers; or None and the reason if no file remains."""
+    """Remove the files that young commits added from a group; or refuse the group for now, so that the rewrite does not conflict with other writers.
+
+    Returns:
+        The group to rewrite and an empty text. A group in whose partitions no young commit changed anything is returned as it is.
+        Otherwise None and the reason, if a young commit did more than add rows, all files are younger than the maximum wait, or too few old files remain.
+    """
     changes = [change for part in group.files for change in state.recent.of(part)]
     if not changes:
         return group, ""

@@ -109,10 +109,13 @@ def _schema(metadata: TableMetadata, table_name: str) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """The snapshot to compute statistics of.
+    """A snapshot whose partition statistics are computed.
 
-    `schema` is the schema of the rows of a statistics file, `manifests` are the snapshot's manifests, and `file` is the snapshot's own statistics file; None if
-    it has no such file, or the file cannot be read.
+    Attributes:
+        snapshot: The snapshot.
+        schema: The schema of the rows of a partition statistics file.
+        manifests: The manifests of the snapshot.
+        file: The partition statistics file that the snapshot already has; None if it has none, or the file cannot be read.
     """
 
     snapshot: Snapshot

@@ -209,7 +209,7 @@ def _validate(
     progress: ValidationProgress | None,
     metadata: TableMetadata | None,
 ) -> _Draft:
-    """Validate the branch's newest snapshot and the metadata file, and begin a draft with the findings."""
+    """Validate the branch's newest snapshot and the metadata file. Return the draft of a plan, with the findings and still without repairs."""
     arguments = ValidationArguments(
         snapshot=None if snapshot is None else str(snapshot.snapshot_id), depths=options.depths, most_findings=MOST_REPAIRED
     )

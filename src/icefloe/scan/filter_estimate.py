@@ -98,7 +98,8 @@ class _Estimator:
     def _of_all(self, expression: And) -> Shares:
         """Return the shares of an AND: predicates on the same column are combined into one condition, and the shares of different columns are multiplied.
 
-        Terms that are not predicates, such as an OR, may test the same columns. They are not multiplied: the smallest share is returned.
+        The share of a term that is not a predicate, such as an OR, is not multiplied, because the term may test the same columns. The result is the smallest of
+        the product and the shares of such terms.
         """
         leaves: dict[int, list[BoundPredicate]] = {}
         others = []

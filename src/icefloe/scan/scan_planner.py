@@ -275,11 +275,15 @@ def _select_manifests(manifests: Sequence[ManifestFile], mask: Mask) -> list[Man
 def _with_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
-    """Replace the numbers of delete files within the index by their numbers within the plan.
+    """Replace the list of delete files in planned files by a shorter list, which has only the delete files that apply to planned files.
+
+    Args:
+        parts: The planned files, which refer to delete files by their index in `deletes`.
+        deletes: All live delete files; None if there are none.
 
     Returns:
-        The planned files with the delete files that apply to them; these delete files; and for each delete file of the index the number of planned data
-        files that it applies to.
+        The planned files, which refer to the shorter list; the shorter list; and for each delete file in `deletes` the number of planned data files that it
+        applies to.
     """
     counts = np.zeros(0 if deletes is None else len(deletes.index), dtype=np.int64)
     for part in parts:

@@ -54,7 +54,10 @@ def create_missing_tables(connection: Connection) -> None:
 
 
 def column_lengths(connection: Connection) -> dict[tuple[str, str], int | None]:
-    """Return the length of each column, by table and column; a column from another implementation may have no length."""
+    """Return the greatest length of the texts in each column, by the names of the table and the column.
+
+    It is None if the column has no such limit, for example because another implementation created the table.
+    """
     inspector = inspect(connection)
     return {
         (table, column["name"]): getattr(column["type"], "length", None)

@@ -181,7 +181,7 @@ class FoundOrphans(_Database):
         self.size_in_bytes += sum(size or 0 for size in sizes)
 
     def batches(self) -> Iterator[range]:
-        """Yield consecutive ranges of the numbers of the orphan files, of a few thousand each, for `rows`."""
+        """Divide the orphan files into batches of a few thousand. Yield each batch as a range of file numbers, which `rows` takes."""
         for first in range(1, self.files + 1, ORPHANS_AT_ONCE):
             yield range(first, min(first + ORPHANS_AT_ONCE, self.files + 1))
 
@@ -191,7 +191,10 @@ class FoundOrphans(_Database):
         return pa.concat_tables([LISTED.empty_table(), *self._query(query, (numbers.start, numbers.stop))])
 
     def first(self, most: int) -> Any:
-        """Return the first `most` orphan files as a table of `LISTED`, sorted by path. Raises `StorageError`."""
+        """Return the first `most` orphan files in the order in which they were added, without those that `keep` has removed.
+
+        They are a table with the schema `LISTED`, sorted by path. Raises `StorageError`.
+        """
         return self.rows(range(1, most + 1)).sort_by("path")
 
     def keep(self, locations: Iterable[str]) -> None:

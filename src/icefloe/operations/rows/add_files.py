@@ -43,8 +43,8 @@ _SIGNS = "*?["
 class AddFiles:
     """The action that adds existing data files to a branch.
 
-    With `maps_names`, it also adds a name mapping of the present column names if the table has no name mapping, for files without field ids. A retry checks
-    again that the table does not have the files already. If the commit fails, none of the files is deleted.
+    Files without field ids need a name mapping. With `maps_names`, a table without a name mapping gets one with its present column names. With
+    `check_duplicates`, each attempt checks that the table does not have the files already. If the commit fails, none of the files is deleted.
     """
 
     def __init__(

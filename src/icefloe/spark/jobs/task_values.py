@@ -132,7 +132,11 @@ def _values_of(names: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _exact(value: Any) -> Any:
-    """Return a text or an integer beyond 64 bits as a list that MessagePack can encode, whatever its value; any other plain value unchanged."""
+    """Return a plain value in a form that MessagePack can always encode.
+
+    A text becomes a list of `_TEXT` and its bytes, because MessagePack refuses texts that are not valid Unicode. An integer of more than 64 bits becomes a
+    list of `_INT` and its digits. Any other value is returned unchanged.
+    """
     if type(value) is str:
         return [_TEXT, value.encode("utf-8", "surrogatepass")]
     return [_INT, str(value)] if type(value) is int and not -(2**63) <= value < 2**64 else value

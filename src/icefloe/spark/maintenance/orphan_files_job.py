@@ -177,7 +177,7 @@ class FilesBehindLinks:
     errors: TaskErrors = field(default_factory=TaskErrors)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows for the path keys of link targets."""
+        """Find the symbolic links in the folders of the batches. Yield rows with the path keys of the files to which the links point."""
         links = LinkedFiles()
         for batch in batches:
             # Only the folder of each location is needed.

@@ -132,7 +132,11 @@ class RowLevelTable(WritableTable):
         return [ROW_ID.name] if self._selected.table.metadata.format_version > 2 else []
 
     def query_rows(self, session: Any, query: Any, *, is_append: bool) -> DataFrame:
-        """Return the rows of a write's query. An append may be a MERGE that only inserts, whose rows `merge_planner.py` plans."""
+        """Return the rows of a write's query.
+
+        Spark also runs a MERGE that only inserts as an append. So `merge_planner.py` searches the query of an append for the join of such a MERGE, and improves
+        its plan.
+        """
         return plan_merge_rows(self._spark, session, query, INSERT_JOINS if is_append else ())
 
     def statement_rows(self, session: Any, query: Any, command: Command) -> DataFrame:

@@ -227,10 +227,11 @@ def partitioned_files(
 
     Args:
         spark: A classic session whose executors have Icefloe's classes.
-        request: The scan.
+        request: The projection, the filter and the schemas of the scan.
         needed: The part of the table's schema that the projection and the filter use.
         groups: One or more groups of files that Spark's own scan reads.
-        keys: For each partition key, a column whose name no table has, and a function that returns the key's value for each file, in Spark's Arrow type.
+        keys: The partition keys. Each is a column and a function. The name of the column must not be that of a table's column. The function receives the files
+            of a group, and returns an Arrow array with the key's value for each file, in the Arrow type that Spark uses for the column.
 
     Returns:
         The Java object. It also has Spark's logical plan of its rows in the columns of the projection.

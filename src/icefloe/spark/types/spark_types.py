@@ -175,7 +175,7 @@ def schema_to_struct(schema: Schema, field_ids: bool = True) -> spark_types.Stru
 
 
 def spark_type(kind: PrimitiveType) -> DataType | None:
-    """Return the Spark type of a primitive Iceberg type; None if this Spark has none: for nanoseconds, and before Spark 4.1 for times."""
+    """Return the Spark type of a primitive Iceberg type. Return None for timestamps in nanoseconds and, before Spark 4.1, for times: Spark has no such type."""
     if isinstance(kind, DecimalType):
         return spark_types.DecimalType(kind.precision, kind.scale)
     if isinstance(kind, TimeType):

@@ -113,10 +113,20 @@ def read_many_columns(
     cache: ManifestColumnsCache | None = None,
     tolerance: Tolerance = Tolerance.DEFAULT,
 ) -> tuple[ManifestColumns, Sequence[int]]:
-    """Return the entries of manifests of one partition spec and content in one table, as from `read_columns`, and the number of entries of each manifest.
+    """Read manifests as `read_columns` does, and return the entries of all of them in one table.
 
-    Operations on columns take a millisecond regardless of the number of entries; here they run once for all manifests. The cache is used only with the default
-    tolerance.
+    Operations on columns take a millisecond regardless of the number of entries; here they run once for all manifests.
+
+    Args:
+        manifests: Their records in the manifest list. All have the same partition spec and content (data or deletes).
+        read: Returns the content of the file at a location.
+        partition_type: Type of their partition tuples.
+        statistics: As in `read_columns`.
+        cache: A cache of decoded manifests. It is used only with the default tolerance.
+        tolerance: Which violations of the format are accepted with a warning.
+
+    Returns:
+        The entries, in the order of the manifests; and the number of entries of each manifest.
 
     Raises:
         AvroFormatError, ManifestFormatError: as `read_columns`; and the errors of `read`.

@@ -111,7 +111,7 @@ class AssertLastAssignedPartitionId:
     last_assigned_partition_id: int
 
     def check(self, metadata: TableMetadata | None) -> None:
-        """Raise an error if a partition field id has been assigned since.
+        """Raise an error if another writer has assigned a partition field id since the commit was planned.
 
         Raises:
             CommitConflictError: the last partition field id has changed.

@@ -145,7 +145,13 @@ def cell_scale(sample: Any, bits: int, text_bytes: int) -> CellScale:
 
 
 def cells_of(column: Any, scale: CellScale, text_bytes: int) -> NDArray[np.int64]:
-    """Return the cell of each value of an Arrow array: 0 for null, and the last cell for NaN."""
+    """Return the cells of a column: the small integers to which the scale maps its values. Null has cell 0, and NaN the last cell.
+
+    Args:
+        column: The values, an Arrow array.
+        scale: The scale of the column, from `cell_scale`.
+        text_bytes: As in `CurveOrder`.
+    """
     numbers = _numbers(column, scale.prefix, text_bytes)
     points = np.array(scale.points, dtype=numbers.dtype)
     within = np.clip(numbers >> 1 if scale.halves else numbers, points[0], points[-1])

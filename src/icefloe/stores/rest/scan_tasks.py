@@ -104,7 +104,12 @@ Tasks = TypeVar("Tasks", bound=ScanTasks)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of a plan as columns: its data files, as `PlannedFiles` of one partition spec each, and the delete files to which they refer by index."""
+    """A page of a plan as columns.
+
+    Attributes:
+        parts: The data files of the page. Each part has files of one partition spec, and refers to delete files by their index in `delete_files`.
+        delete_files: The delete files of the page.
+    """
 
     parts: tuple[PlannedFiles, ...]
     delete_files: tuple[DataFile, ...]
