@@ -419,7 +419,7 @@ def outcome_of_version(published: str, content: bytes, newest: str, newest_conte
     if times:
         return Committed(stored=(Stored(location=published),)) if times[-1] == made_ms else Conflicted(current_location=newest)
     if log and log[0].timestamp_ms < made_ms:
-        return Conflicted(current_location=newest, reason="newer versions were made before")
+        return Conflicted(current_location=newest, reason="its metadata log lacks this version: others created newer versions before")
     return Conflicted(
         current_location=newest, is_reply_lost=True
     )  # the history of the newer versions shows whether they were built on this one

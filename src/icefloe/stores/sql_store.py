@@ -153,7 +153,7 @@ class SqlLocations:
                 identifier=(*row[1].split("."), row[2]),
                 metadata_location=row[3],
                 previous_metadata_location=None,
-                lookup=lambda: "every row but one",
+                lookup=lambda: "a query of the other rows of the catalog",
             )
             for row in rows
         ]

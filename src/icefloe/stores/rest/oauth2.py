@@ -181,7 +181,7 @@ class OAuth2Session:
         if self._is_user_token or (self._token and time.time() < self._expires_at):
             self._refresh_at = time.time() + 60  # the server decides whether the current token is valid
             return None
-        raise reply.error("no token could be had from the OAuth2 server")
+        raise reply.error("the OAuth2 server issued no token")
 
     def _set_expiry(self, lifetime_s: float) -> None:
         now = time.time()
