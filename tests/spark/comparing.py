@@ -8,7 +8,7 @@ from pyspark.sql.types import VariantVal
 from icefloe.table import Table
 
 
-def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def in_order(found: list[Any]) -> list[Any]:
     return sorted(found, key=repr)
 
 

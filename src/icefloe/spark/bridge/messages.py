@@ -166,7 +166,8 @@ class ReadQuery(TypedDict):
     Attributes:
         options: The options of the read.
         zone: The time zone of the session.
-        settings: The settings of the session that Icefloe reads: those below `spark.sql.iceberg.` and `spark.icefloe.`, and `spark.wap.branch`.
+        settings: The settings of the session that Icefloe reads: those below `spark.sql.iceberg.` and `spark.icefloe.`, `spark.wap.branch`, and those
+            by which Spark's reader of variants differs.
         split_bytes: The split size of the session in bytes.
         uses_statistics: Whether the session's optimizer is cost-based, or shows statistics in plans.
         groups_partitions: Whether the session uses storage-partitioned joins.

@@ -27,7 +27,15 @@ from icefloe.spark.scan.footer_field_ids import StoredFields, fields_in
 from icefloe.spark.scan.native_scan import READER_OPTIONS, ScanFileGroup, cut_struct, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
-from icefloe.spark.types.spark_types import COMMENT_KEY, NOT_NATIVE, column_named, differs_by_case, schema_to_struct, why_not_opened
+from icefloe.spark.types.spark_types import (
+    COMMENT_KEY,
+    NOT_NATIVE,
+    column_named,
+    differs_by_case,
+    schema_to_struct,
+    why_no_variants,
+    why_not_opened,
+)
 from icefloe.spec.expressions.bind import filter_field_ids, predicates
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.puffin.deletion_vector import DeletionVector
@@ -75,7 +83,7 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
         check_locations(request.io, request.plan.files["file_path"])
         if has_vended_access(request.io, request.plan.files["file_path"]):
             raise NotReadableByParquet(VENDED_ACCESS)
-    if reason := why_not_opened(spark, (*request.schemas, request.schema)):
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_no_variants(spark, needed):
         raise NotReadableByParquet(reason)
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
     read_fields = partial(_stored_fields, request)
@@ -128,7 +136,7 @@ def _check(request: ScanRequest, group: ScanFileGroup) -> None:
         raise NotReadableByParquet(f"Spark changes the location {changed[0]}")
     if group.constant_ids:
         # If the file lacks a partition column, the column has the partition's value, which the public reader cannot add.
-        for task, (ids, _) in zip(tasks, _stored_fields(request, tasks), strict=True):
+        for task, (ids, *_) in zip(tasks, _stored_fields(request, tasks), strict=True):
             if ids is None or not group.constant_ids <= ids:
                 raise NotReadableByParquet(f"{task.file.file_path} lacks a column that the table is partitioned by")
     if group.deleted is not None and group.deleted.count > MOST_DELETED:

@@ -1,10 +1,10 @@
 """The footers of data files, read by this process or by Spark's tasks: which columns each file has, by field id, and which columns are unsigned integers.
 
-`read_strategy.py` needs them if there are column defaults, a name mapping, or structs that old versions of Spark read wrongly.
+`file_columns.py` needs them if there are column defaults, a name mapping, variants, or structs that old versions of Spark read wrongly.
 Spec: Column Projection; Default values.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from icefloe.bounded_cache import BoundedCache
 from icefloe.datafile.field_ids import has_ids, id_of, inner_fields
 from icefloe.datafile.stored_file import opened_stored_file
+from icefloe.datafile.variant_shredding import is_variant
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.jobs.map_job import map_in_tasks
 from icefloe.spec.ports import FileIO
@@ -21,30 +23,52 @@ from icefloe.spec.ports import FileIO
 # The maximum number of footers that the driver reads in threads; if there are more, Spark's tasks read them.
 MOST_ON_DRIVER = 256
 FOOTER_THREADS = 8
+# Bytes at which a cache counts the fields of a file, and each field of it.
+_BYTES_OF_A_FILE, _BYTES_OF_A_FIELD = 1024, 64
 # The field ids of a file's columns at all levels; None for a file without field ids.
 FieldIds = frozenset[int] | None
 
 
 class StoredFields(NamedTuple):
-    """The columns of a data file: their field ids (None if the file has no ids), and by field id the width in bits of each unsigned integer column."""
+    """The columns of a data file: their field ids (None if the file has no ids), and by field id the width in bits of each unsigned integer column.
+
+    `variant_types` has by field id a type that a shredded variant of the file has and that Spark's variants do not have.
+    """
 
     ids: FieldIds
     unsigned: dict[int, int]
+    variant_types: dict[int, str]
 
 
-def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[StoredFields]:
-    """Read the field ids and the unsigned integer columns from the footer of each task's file. The result is in the order of the tasks.
+def stored_fields(
+    spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str, known: BoundedCache[Hashable, Any] | None = None
+) -> list[StoredFields]:
+    """Read the `StoredFields` from the footer of each task's file. The result is in the order of the tasks.
 
     Args:
         spark: A classic session; Spark's tasks read the footers if there are more than `MOST_ON_DRIVER` files.
         io: The table's storage.
         tasks: The scan tasks.
         table_name: The name of the table, for the description of the job.
+        known: The fields of files that were read before, to which newly read fields are added; None for no cache.
 
     Raises:
         NoSuchFileError, DataFileFormatError: A file is missing or damaged.
         EngineError: Spark's job failed for another reason.
     """
+    if known is None:
+        return _read_fields(spark, io, tasks, table_name)
+    keys = [("fields", task.file.file_path) for task in tasks]
+    fields_of_files = [known.get(key) for key in keys]
+    unread = [place for place, fields in enumerate(fields_of_files) if fields is None]
+    if unread:
+        for place, fields in zip(unread, _read_fields(spark, io, [tasks[place] for place in unread], table_name), strict=True):
+            fields_of_files[place] = fields
+            known.put(keys[place], fields, _BYTES_OF_A_FILE + _BYTES_OF_A_FIELD * len(fields.ids or ()))
+    return [fields for fields in fields_of_files if fields is not None]
+
+
+def _read_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask], table_name: str) -> list[StoredFields]:
     if len(tasks) <= MOST_ON_DRIVER:
         with ThreadPoolExecutor(FOOTER_THREADS, thread_name_prefix="icefloe-footers") as pool:
             return list(pool.map(partial(fields_in, io), tasks))
@@ -52,12 +76,29 @@ def stored_fields(spark: SparkSession, io: FileIO, tasks: Sequence[FileScanTask]
 
 
 def fields_in(io: FileIO, task: FileScanTask) -> StoredFields:
-    """Read the field ids and the unsigned integer columns from the footer of a scan task's file. Raises the errors of `opened_stored_file`."""
+    """Read the `StoredFields` from the footer of a scan task's file. Raises the errors of `opened_stored_file`."""
     with opened_stored_file(io, task) as stored:
         columns = stored.schema
     types = dict(_types(columns))
     ids = frozenset(types) if has_ids(columns) or not len(columns) else None
-    return StoredFields(ids, {key: kind.bit_width for key, kind in types.items() if pa.types.is_unsigned_integer(kind)})
+    unsigned = {key: kind.bit_width for key, kind in types.items() if pa.types.is_unsigned_integer(kind)}
+    variants = {key: kind for key, kind in types.items() if is_variant(_storage(kind))}
+    return StoredFields(ids, unsigned, {key: text for key, kind in variants.items() if (text := _type_beyond_spark(kind))})
+
+
+def _storage(kind: Any) -> Any:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _type_beyond_spark(kind: Any) -> str:
+    """Return a type of values inside a shredded variant that Spark's variants do not have; an empty text if there is none."""
+    if isinstance(kind, pa.UuidType) or pa.types.is_fixed_size_binary(kind):
+        return "uuid"
+    if pa.types.is_time(kind):
+        return "time"
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return "nanosecond"
+    return next((text for field in inner_fields(kind) if (text := _type_beyond_spark(field.type))), "")
 
 
 def _types(columns: Iterable[Any]) -> Iterator[tuple[int, Any]]:

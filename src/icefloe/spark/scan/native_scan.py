@@ -507,6 +507,11 @@ def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
     _native_scans(spark).keep(plan, size)
 
 
+def optimized_plan(rows: DataFrame) -> Any:
+    """Return Spark's optimized logical plan of the rows of a scan, with whole variants; `bridge/java/SparkRule.java` pushes down what the query extracts."""
+    return _native_scans(rows.sparkSession).optimized(rows._jdf)
+
+
 def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
     """Return the rows of `native_relation` as a DataFrame. The arguments and errors are the same."""
     return DataFrame(_native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)

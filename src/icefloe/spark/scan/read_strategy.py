@@ -2,7 +2,7 @@
 
 The rows are the union of file groups. `native_scan.py` reads with Spark's own scan; `python_scan.py` reads all other files in Spark's tasks. Files with deletes
 have separate groups, so that other files are not read more slowly. Footers are read only if the strategy depends on the columns of a file, for example for
-column defaults, a name mapping, or on Spark 4.0 structs.
+column defaults, a name mapping, variants, or on Spark 4.0 structs.
 Spec: Scan Planning; Column Projection; Default values; Row-level Deletes.
 """
 
@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.bounded_cache import BoundedCache
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
-from icefloe.datafile.projection import lacks_required
 from icefloe.errors import in_one_line
 from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.operations.engine import ScanRequest
@@ -31,13 +30,15 @@ from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.runtime.spark_versions import is_older
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
-from icefloe.spark.scan.footer_field_ids import FieldIds, StoredFields, stored_fields
+from icefloe.spark.scan.file_columns import FileColumns, lost_structs_of
+from icefloe.spark.scan.footer_field_ids import StoredFields, stored_fields
 from icefloe.spark.scan.key_positions import with_kept_positions
 from icefloe.spark.scan.metadata_column_values import OF_POSITIONS, position_name_conflict
 from icefloe.spark.scan.native_scan import (
     ScanFileGroup,
     native_plan,
     native_scan,
+    optimized_plan,
     requested_metadata_ids,
     schemes_without_file_system,
     stored_bytes,
@@ -53,7 +54,7 @@ from icefloe.spark.scan.position_deletes import (
 )
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.version_probe import probe_scans
-from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened
+from icefloe.spark.types.spark_types import NOT_NATIVE, why_no_variants, why_not_opened
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.expressions.bind import filter_field_ids
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
@@ -61,7 +62,6 @@ from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.metadata_columns import DELETED, is_reserved
 from icefloe.spec.schema.schema import Schema, fields_to_read, walk
-from icefloe.spec.schema.schema_history import is_complete_history
 from icefloe.spec.types import (
     BinaryType,
     BooleanType,
@@ -77,7 +77,6 @@ from icefloe.spec.types import (
     TimestampType,
     TimestamptzType,
     UnknownType,
-    children,
 )
 
 LOG = logging.getLogger(__name__)
@@ -95,9 +94,6 @@ NO_FILE_SYSTEM = "it has no file system for"
 VENDED_ACCESS = "the catalog gives access to the files, by credentials or signatures that Spark's file systems do not have"
 # A function that returns the field ids in the files of tasks, in their order.
 ReadFields = Callable[[Sequence[FileScanTask]], list[StoredFields]]
-# By integer type, the width of unsigned integers in a file that Spark's own scan would read as signed ones. Icefloe's Parquet format (`SignedParquet.java`)
-# checks their values.
-_WIDTHS: Mapping[type, int] = {IntegerType: 32, LongType: 64}
 
 
 def read(spark: SparkSession, request: ScanRequest) -> DataFrame:
@@ -162,7 +158,7 @@ def plan_of_rows(
     )
     if plan is not None:
         return plan, 0 if groups[0].deleted is None else groups[0].deleted.size
-    return _union(spark, request, needed, groups, deletes)._jdf.queryExecution().optimizedPlan(), None
+    return optimized_plan(_union(spark, request, needed, groups, deletes)), None
 
 
 def _union(
@@ -190,7 +186,7 @@ def grouped_files(
     if reason:
         groups = [ScanFileGroup(parts=request.plan.parts, reason=reason)]
     else:
-        read_fields = partial(stored_fields, spark, request.io, table_name=request.table_name)
+        read_fields = partial(stored_fields, spark, request.io, table_name=request.table_name, known=known)
         has_classes = executors_have_classes(spark)
         can_leave_out = not request.plan.delete_files or has_classes
         positions_reason = "" if can_leave_out else "executors have not received the classes of Icefloe that leave out deleted rows"
@@ -239,7 +235,7 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
     names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         return f"it cannot read {', '.join(names)}"
-    if reason := why_not_opened(spark, (*request.schemas, request.schema)):
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_no_variants(spark, needed):
         return reason
     if requested_metadata_ids(request) & OF_POSITIONS and (reason := position_name_conflict(request.schemas)):
         return reason
@@ -283,9 +279,9 @@ def file_groups(
         positions_reason = positions_reason or position_name_conflict(request.schemas) or _too_many_positions(delete_files)
     keys = _EqualityKeys.of(request, deletes)
     fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
-    lost_structs = _structs_beyond(needed, request.schemas) if loses_structs else ()
+    lost_structs = lost_structs_of(needed, request.schemas) if loses_structs else ()
     has_mapping = request.name_mapping is not None
-    columns = _Columns(
+    columns = FileColumns(
         fields_read, needed, lost_structs, has_mapping=has_mapping, may_be_missing=request.may_be_missing, takes_unsigned=takes_unsigned
     )
     parts_by_strategy: dict[_Strategy, list[PlannedFiles]] = {}
@@ -397,100 +393,6 @@ def _with_equality_deletes(group: ScanFileGroup, strategy: _Strategy, keys: _Equ
     return replace(group, equality=equality_deletes(group.parts, keys.fields)) if by_key else group
 
 
-class _Columns:
-    """Determines how the read strategy of a file depends on the columns in the file. If `matter` is False, it does not, and no footer need be read.
-
-    Args:
-        fields: The columns that are read, including the keys of equality deletes.
-        needed: The part of the table's schema that is read.
-        lost_structs: The structs that Spark's own scan reads as null if a file lacks all of their fields.
-        has_mapping: Whether the table has a name mapping.
-        may_be_missing: The ids of required columns that old files may lack.
-        takes_unsigned: Whether Spark's own scan would read unsigned integers as signed.
-    """
-
-    def __init__(
-        self,
-        fields: Iterable[NestedField],
-        needed: Schema,
-        lost_structs: Sequence["_Struct"],
-        *,
-        has_mapping: bool,
-        may_be_missing: frozenset[int],
-        takes_unsigned: bool,
-    ) -> None:
-        top_fields = tuple({field.field_id: field for field in fields}.values())
-        self._top_defaults = {field.field_id: field for field in top_fields if field.initial_default is not None}
-        # Fields inside structs, with the top-level column that contains each.
-        self._inner_defaults = [
-            (top, field) for top in top_fields for _, field in walk((top,)) if field is not top and field.initial_default is not None
-        ]
-        self._needed = needed
-        self._lost_structs = lost_structs
-        # The width of the integers that must be signed, by field id.
-        self._signed = {
-            field.field_id: (".".join(path), _WIDTHS[type(field.field_type)])
-            for path, field in walk(top_fields)
-            if takes_unsigned and type(field.field_type) in _WIDTHS
-        }
-        is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
-        self.matter = has_mapping or is_late or bool(self._top_defaults or self._inner_defaults or lost_structs or self._signed)
-
-    def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
-        """Check that a file has every required column without a default.
-
-        Args:
-            path: The location of the file, for the error.
-            ids: The field ids in the file; None for a file without field ids, which is not checked.
-            constant_ids: The ids of the columns with one value per file, which the file need not have.
-
-        Raises:
-            DataFileFormatError: The file lacks a required column.
-        """
-        missing = next(_required_beyond(self._needed.fields, ids | constant_ids), None) if ids is not None else None
-        if missing is not None:
-            above = (self._needed.path_of(missing.field_id) or ())[:-1]
-            raise lacks_required(path, missing, "".join(f"{name}." for name in above))
-
-    def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
-        """Determine whether Spark's own scan can read a file, and which of its columns have their default.
-
-        Args:
-            stored: The columns in the file.
-            constant_ids: The ids of the columns with one value per file, which the file need not have.
-
-        Returns:
-            The reason why Spark cannot read the file, empty if it can; and the ids of the top-level columns with a default that the file lacks.
-        """
-        ids = stored.ids
-        if ids is None:
-            return "a file has no field ids", frozenset()
-        for field_id, (path, width) in self._signed.items():
-            if stored.unsigned.get(field_id) == width:
-                return f"a file has unsigned integers of {width} bits in {path}", frozenset()
-        missing = frozenset(self._top_defaults.keys() - ids - constant_ids)
-        for field_id in sorted(missing):
-            kind = self._top_defaults[field_id].field_type
-            if isinstance(kind, NOT_NATIVE) or not isinstance(kind, PrimitiveType):
-                return f"a file lacks {self._top_defaults[field_id].name} ({kind}), which has a default", frozenset()
-        for top, field in self._inner_defaults:
-            if top.field_id in ids and field.field_id not in ids:
-                return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset()
-        for struct in self._lost_structs:
-            if struct.field_id in ids and struct.leaves.isdisjoint(ids):
-                return f"a file lacks all fields that are read of {struct.path}, which this Spark would read as null", frozenset()
-        return "", missing
-
-
-@dataclass(frozen=True, slots=True)
-class _Struct:
-    """A struct that a scan reads, at any depth: its dotted path, its field id, and the ids of the leaf columns that the scan reads from it."""
-
-    path: str
-    field_id: int
-    leaves: frozenset[int]
-
-
 def loses_structs(spark: SparkSession) -> bool:
     """Return whether Spark's own scan reads a struct, and a list or map around it, as null if a file lacks all of the struct's requested fields.
 
@@ -499,30 +401,8 @@ def loses_structs(spark: SparkSession) -> bool:
     return is_older(spark.version, "4.1")
 
 
-def _structs_beyond(needed: Schema, schemas: Sequence[Schema]) -> list[_Struct]:
-    """Return the structs in `needed` of which a file may lack all fields, according to `schemas`, with which files were written; all if these have gaps."""
-    structs = [
-        _Struct(".".join(path), field.field_id, frozenset(leaf.field_id for _, leaf in walk((field,)) if not children(leaf.field_type)))
-        for path, field in walk(needed.fields)
-        if isinstance(field.field_type, StructType) and field.field_type.fields
-    ]
-    if not is_complete_history(schemas):
-        return structs
-    ids_of_schemas = [frozenset(field.field_id for _, field in walk(schema.fields)) for schema in schemas] if structs else []
-    return [struct for struct in structs if any(struct.field_id in ids and struct.leaves.isdisjoint(ids) for ids in ids_of_schemas)]
-
-
-def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:
-    """Yield the required fields without a default whose ids are not in `ids`. If a whole struct is missing, only the struct is yielded, if it is required."""
-    for field in fields:
-        if field.field_id in ids or not in_struct:
-            yield from _required_beyond(children(field.field_type), ids, in_struct=isinstance(field.field_type, StructType))
-        elif field.required and field.initial_default is None:
-            yield field
-
-
 def _split_by_columns(
-    part: PlannedFiles, strategy: _Strategy, columns: _Columns, read_fields: ReadFields
+    part: PlannedFiles, strategy: _Strategy, columns: FileColumns, read_fields: ReadFields
 ) -> Iterator[tuple[_Strategy, PlannedFiles]]:
     """Divide the files of a part, which have the same strategy so far, by the columns in the files. Yield each exact strategy with its files."""
     if strategy.reason or not columns.matter:

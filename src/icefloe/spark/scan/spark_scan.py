@@ -30,7 +30,7 @@ from icefloe.spark.bridge.messages import Expression, ReadQuery
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
-from icefloe.spark.scan.native_scan import keep_in_jvm, stored_bytes
+from icefloe.spark.scan.native_scan import keep_in_jvm, optimized_plan, stored_bytes
 from icefloe.spark.scan.optimizer_statistics import (
     column_statistics,
     distinct_values,
@@ -384,7 +384,7 @@ class SparkScan(ConnectorScan):
             if self._hides_deleted:
                 columns = set(rows.columns)
                 rows = rows.select(*(column_named(name) if name in columns else F.lit(False).alias(name) for name in self._struct.names))
-        return wkb_to_geo(rows, self._struct)._jdf.queryExecution().optimizedPlan()
+        return optimized_plan(wkb_to_geo(rows, self._struct))
 
     @connector_method
     def narrow(self, predicates: list[Expression]) -> "SparkScan":

@@ -77,11 +77,10 @@ _DEFAULT_SRID = 4326
 _BY_BYTES = "UTF8_BINARY"  # the collation
 
 # Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only if the file stores it as local, and supports
-# variants, geometries and nanoseconds only in some versions. Columns of unknown type need not be in a file.
+# geometries and nanoseconds only in some versions. Columns of unknown type need not be in a file. `why_not_opened` has the reason if it cannot read variants.
 NOT_NATIVE = (
     UUIDType,
     TimeType,
-    VariantType,
     GeometryType,
     GeographyType,
     TimestampNanoType,
@@ -92,6 +91,13 @@ NOT_NATIVE = (
 # Types of format version 3 that have their own Parquet annotations: Spark 4.0 cannot open a file that contains such a column, even if it is not read.
 _TYPES_WITH_NEW_ANNOTATIONS = (VariantType, GeometryType, GeographyType)
 _FIRST_VERSION_WITH_THEM = "4.1"
+# Settings that change how Spark reads the parts of shredded variants, and bytes in the others, with the values that leave them as they are stored.
+_SETTINGS_OF_VARIANTS: Mapping[str, str] = {
+    "spark.sql.variant.allowReadingShredded": "true",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+}
 
 _TO_SPARK: Mapping[type[PrimitiveType], DataType] = {
     BooleanType: spark_types.BooleanType(),
@@ -243,6 +249,16 @@ def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
         f"{'.'.join(path)} ({field.field_type})" for path, field in fields if isinstance(field.field_type, _TYPES_WITH_NEW_ANNOTATIONS)
     )
     return f"the Parquet library of Spark {spark.version} cannot open files with columns such as {', '.join(names)}" if names else ""
+
+
+def why_no_variants(spark: SparkSession, needed: Schema) -> str:
+    """Return the reason why Spark's own reader does not read the variants among columns as they are stored; empty if it does, or if there are none."""
+    if VariantType not in needed.type_classes:
+        return ""
+    for setting, value in _SETTINGS_OF_VARIANTS.items():
+        if str(spark.conf.get(setting)).lower() != value:
+            return f"it does not read variants as they are stored where {setting} is not {value}"
+    return ""
 
 
 def struct_to_schema(struct: spark_types.StructType) -> Schema:

@@ -22,15 +22,19 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
+import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Map;
+import scala.runtime.AbstractFunction0;
 
 /**
  * Creates Spark's own scans of planned files. Python creates a scan in one call, because each call takes about a millisecond, and a statement has a scan for every table. One object serves all
@@ -153,6 +157,21 @@ public final class NativeScan {
   /** Returns the result of `PythonFiles.rows`, the rows that a Python function reads. */
   public Dataset readByPython(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes) {
     return PythonFiles.rows(session, name, function, kind, columns, splits, bytes);
+  }
+
+  /** Returns the optimized plan of the rows of a scan, with whole variants: when the query above is there, `SparkRule` lets scans of files read the parts that it extracts. */
+  public LogicalPlan optimized(Dataset rows) {
+    final QueryExecution execution = ((org.apache.spark.sql.classic.Dataset) rows).queryExecution();
+    SQLConf settings = execution.sparkSession().sessionState().conf().clone();
+    settings.setConfString("spark.sql.variant.pushVariantIntoScan", "false");
+    return (LogicalPlan)
+        SQLConf$.MODULE$.withExistingConf(
+            settings,
+            new AbstractFunction0() {
+              public Object apply() {
+                return execution.optimizedPlan();
+              }
+            });
   }
 
   /** Returns a plan as a DataFrame. */

@@ -435,9 +435,15 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
       scala.Tuple2 entry = (scala.Tuple2) entries.next();
       String name = (String) entry._1();
       // The branch of write-audit-publish affects reads. It must be part of a query, because replies to queries are cached, also by DataFrames that are older than the setting.
-      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.") || name.equals("spark.wap.branch")) settings.put(name, entry._2());
+      if (name.startsWith("spark.sql.iceberg.") || name.startsWith("spark.icefloe.") || name.equals("spark.wap.branch") || isOfVariants(name)) settings.put(name, entry._2());
     }
     return settings;
+  }
+
+  /** Returns whether Spark's reader of variants depends on a setting; `spark_types.py` has the values with which it reads what is stored. */
+  private static boolean isOfVariants(String name) {
+    if (name.equals("spark.sql.variant.allowReadingShredded") || name.equals("spark.sql.parquet.binaryAsString")) return true;
+    return name.equals("spark.sql.parquet.inferTimestampNTZ.enabled") || name.equals("spark.sql.legacy.parquet.nanosAsLong");
   }
 
   /** Returns the result of a function or procedure for a row of arguments. A function is evaluated as a Catalyst expression. A procedure runs when its result is iterated, where any error may be thrown. */

@@ -14,7 +14,9 @@ import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.optimizer.CollapseProject$;
 import org.apache.spark.sql.catalyst.optimizer.PushDownPredicates$;
+import org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion$;
 import org.apache.spark.sql.catalyst.optimizer.ReplaceCTERefWithRepartition$;
 import org.apache.spark.sql.catalyst.plans.LeftAnti$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -31,8 +33,11 @@ import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PushVariantIntoScan$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
 import scala.Option;
 import scala.Product;
 import scala.collection.Iterator;
@@ -42,6 +47,7 @@ import scala.runtime.AbstractFunction1;
 /** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
   private boolean hasOtherRows; // whether the rows of a scan were replaced by a plan other than columns of a scan of files
+  private boolean hasVariants; // whether the rows of a scan have a column of variants, or a struct with one
   private Set clustered = Collections.EMPTY_SET; // ids of columns by which plans above the current node join, group or partition rows, or prune files
   private Set pruned = Collections.EMPTY_SET; // ids of columns for which Spark prunes files at run time, by the values in a join
 
@@ -52,7 +58,27 @@ public final class SparkRule extends Rule {
   private LogicalPlan replaced(LogicalPlan plan) {
     LogicalPlan replaced = replace(new JoinHints().hinted(plan));
     // Spark's filters are now above the new plans. Spark's planner pushes them into a scan whose columns are renamed; into other plans, such as unions, they must be pushed here.
-    return hasOtherRows ? PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced)) : replaced;
+    if (hasOtherRows) replaced = PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced));
+    return hasVariants ? withExtractions(replaced) : replaced;
+  }
+
+  /** Returns a plan whose scans of files read the parts of variants that the query extracts. Spark did so for other scans, before this rule. */
+  private LogicalPlan withExtractions(LogicalPlan plan) {
+    LogicalPlan pushed = hasOtherRows ? PushProjectionThroughUnion$.MODULE$.apply(CollapseProject$.MODULE$.apply(plan)) : plan;
+    return PushVariantIntoScan$.MODULE$.apply(pushed);
+  }
+
+  private static boolean hasVariants(Seq columns) {
+    boolean has = false;
+    for (Iterator each = columns.iterator(); !has && each.hasNext(); ) has = isVariant(((Attribute) each.next()).dataType());
+    return has;
+  }
+
+  private static boolean isVariant(DataType type) {
+    if (!(type instanceof StructType)) return type instanceof VariantType;
+    boolean has = false;
+    for (int i = 0; !has && i < ((StructType) type).length(); i++) has = isVariant(((StructType) type).apply(i).dataType());
+    return has;
   }
 
   private LogicalPlan replace(LogicalPlan plan) {
@@ -67,6 +93,7 @@ public final class SparkRule extends Rule {
       LogicalPlan partitioned = partitioned(scan);
       LogicalPlan rows = partitioned == null ? PythonProxy.behind(scan.scan()).rows() : partitioned;
       checkColumns(rows.output(), scan);
+      hasVariants |= hasVariants(scan.output());
       return named(rows, scan.output());
     }
     Set above = clustered, prunedAbove = pruned;

@@ -12,6 +12,7 @@ import org.apache.parquet.schema.Type;
 import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.execution.datasources.VariantMetadata$;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -61,6 +62,7 @@ final class UnsignedValues {
   }
 
   private static UnsignedValues of(Type stored, DataType type, int place, String path) {
+    if (VariantMetadata$.MODULE$.isVariantStruct(type)) return null; // parts that the reader extracts from a variant, which are not the fields of the group
     if (type instanceof ArrayType && (stored.isPrimitive() || stored.isRepetition(Type.Repetition.REPEATED))) return list(of(stored, ((ArrayType) type).elementType(), 0, path), null, place, type);
     if (stored.isPrimitive()) return number(stored.asPrimitiveType(), type, place, path);
     GroupType group = stored.asGroupType();
