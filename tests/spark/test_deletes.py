@@ -11,7 +11,7 @@ from tests.spark.comparing import plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_keys_everywhere, delete_positions
 
 from icefloe import GeometryType, LongType, NestedField, Schema, SqlCatalog, StringType, UUIDType, VariantType
-from icefloe.spark.scan import read_strategy
+from icefloe.spark.scan import position_deletes
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,7 @@ def test_too_many_bytes_of_deletes_are_read_by_tasks_with_a_warning(
 ) -> None:
     table = made(lake, 3)
     delete_positions(table, {paths(table)[0]: [1, 2, 3]})
-    monkeypatch.setattr(read_strategy, "MOST_DELETE_BYTES", 10)
+    monkeypatch.setattr(position_deletes, "MOST_DELETE_BYTES", 10)
     with caplog.at_level(logging.WARNING, "icefloe.spark"):
         same_rows(table, "TRUE", "*", *PLACE, *LINEAGE, "_deleted")
     assert "1 files of" in caplog.text

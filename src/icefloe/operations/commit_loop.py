@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from icefloe.commit.attempt import Action, Attempt
@@ -42,6 +42,7 @@ from icefloe.operations.metadata_cache import METADATA_FILES, LoadedMetadata, lo
 from icefloe.operations.own_location import OldMetadataFiles, check_location_is_own, check_paths_for_writes, own_metadata_files
 from icefloe.operations.pending_change import CommitReport
 from icefloe.operations.table_handle import TableHandle, metadata_content, new_metadata_location
+from icefloe.operations.write_result import WriteResult
 from icefloe.spec.identifier import dotted
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata import table_properties
@@ -54,6 +55,7 @@ from icefloe.spec.metadata.metadata_updates import (
     with_metadata_log,
 )
 from icefloe.spec.metadata.requirement import AssertCreate
+from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.metadata.snapshot_manifests import spec_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Part
@@ -525,10 +527,18 @@ def commit_together(changes: Sequence[TableChange]) -> list[CommitReport]:
             delete_files(
                 table.handle.io, old_files.own, old_files.folders.contains
             )  # files that cannot be deleted stay, as in `delete_quietly`
+    duration_ns = time.monotonic_ns() - started_ns
     for table in work.tables:
-        table.report_metrics(work.number, time.monotonic_ns() - started_ns)
+        table.report_metrics(work.number, duration_ns)
         table.keep_manifests()
-    return [CommitReport(loaded=table.base, attempt=table.attempt, attempts=work.number) for table in work.tables]
+    duration_ms = duration_ns // 1_000_000
+    return [CommitReport(loaded=table.base, attempt=table.attempt, attempts=work.number, duration_ms=duration_ms) for table in work.tables]
+
+
+def committed_result(result: WriteResult, report: CommitReport) -> WriteResult:
+    """Return the result of a write with the duration of its commit, and the bytes of the files that its snapshot added."""
+    summary = {} if report.attempt is None else report.attempt.summary
+    return replace(result, commit_ms=report.duration_ms, added_bytes=count_of(summary.get("added-files-size")) or 0)
 
 
 def _with_winner(error: CommitConflictError | CommitInvalidatedError, work: _Commit) -> IcefloeError:

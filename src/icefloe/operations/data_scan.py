@@ -324,10 +324,10 @@ class DataScan:
         """
         snapshot = self.snapshot()
         refuse_encrypted(snapshot, self.table_name)
+        started_ns = time.monotonic_ns()
         if self.planner is not None and snapshot is not None and self.is_planned_by_server:
             plan = self.planner.plan(self._server_request(snapshot, include_statistics, include_tested, enough_rows))
-            return plan.explain() if explain else plan
-        started_ns = time.monotonic_ns()
+            return replace(plan.explain() if explain else plan, planning_ns=time.monotonic_ns() - started_ns)
         plan = plan_scan(
             self.metadata,
             snapshot,
@@ -347,11 +347,9 @@ class DataScan:
             enough_rows=enough_rows,
             tolerance=self._tolerance,
         )
+        plan = replace(plan, planning_ns=time.monotonic_ns() - started_ns)
         if self.reporter is not None and snapshot is not None and not explain:
-            duration_ns = time.monotonic_ns() - started_ns
-            self.reporter.report(
-                scan_report(self.table_name, plan, self.projection(), schema_id=self.schema().schema_id, duration_ns=duration_ns)
-            )
+            self.reporter.report(scan_report(self.table_name, plan, self.projection(), schema_id=self.schema().schema_id))
         return plan
 
     def planned_here(self) -> "DataScan":

@@ -39,12 +39,13 @@ class MutationContext:
 class CommitReport:
     """The result of a commit of one table: `loaded` is the committed metadata, `attempt` the last attempt, `attempts` their number.
 
-    In a transaction, which commits later, `loaded` is the metadata with the changes so far, and `attempts` is 0.
+    In a transaction, which commits later, `loaded` is the metadata with the changes so far, and both numbers are 0.
     """
 
     loaded: LoadedMetadata
     attempt: Attempt | None  # None if there was nothing to commit
     attempts: int
+    duration_ms: int = 0  # of all attempts
 
 
 class ChangeTarget(ABC):

@@ -32,6 +32,8 @@ class WriteResult:
     rows_updated: int = 0  # rows of the table whose values an upsert, UPDATE or MERGE changed
     rows_inserted: int = 0  # rows that an upsert or MERGE inserted
     rows_unchanged: int = 0  # source rows of an upsert whose matching row of the table was not changed
+    added_bytes: int = 0  # of the added data files and delete files
+    commit_ms: int = 0  # milliseconds of all attempts of the commit, including the rows that an attempt itself reads and copies
 
     def __str__(self) -> str:
         if self.snapshot_id is None:

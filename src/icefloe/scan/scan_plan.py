@@ -21,7 +21,7 @@ from icefloe.spec.arrow_values import array_of_chunks, numbers_array, numpy_of
 from icefloe.spec.avro.avro_objects import Same, Values, objects
 from icefloe.spec.expressions.metrics_evaluator import Mask
 from icefloe.spec.expressions.predicate import BooleanExpression
-from icefloe.spec.manifest.data_file import DataFile, FileFormat
+from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
 from icefloe.spec.manifest.manifest_columns import ENTRY_FIELDS
 from icefloe.spec.ports import StorageAccess
 from icefloe.spec.schema.schema import Schema
@@ -207,6 +207,7 @@ class ScanPlan:
         delete_files_considered: Number of live delete files in the delete manifests that were read.
         decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
         is_planned_by_server: Whether the catalog's server planned the scan; it is unknown then what was skipped.
+        planning_ns: The time that planning took, in nanoseconds; 0 if it was not measured, or an earlier scan has made the plan.
         access: The storage access that the server sent with the plan; None if the access to the table is used.
     """
 
@@ -229,6 +230,7 @@ class ScanPlan:
     delete_files_considered: int = 0
     decisions: Decisions = NO_DECISIONS
     is_planned_by_server: bool = False
+    planning_ns: int = field(default=0, compare=False)
     access: StorageAccess | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -291,6 +293,39 @@ class ScanPlan:
         """The files to read as one `pyarrow.Table`: the columns of `ManifestColumns` and `spec_id`; partition columns of other specs are null."""
         tables = [part.entries for part in self.parts]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.Table.from_batches([], _COLUMNS_OF_FILES)
+
+    def counts(self) -> dict[str, int]:
+        """Return the numbers of manifests and files that are read and skipped, by the names of their metrics in a report of the REST catalog protocol."""
+        deletes = self.delete_files
+        data_manifests = self.manifests_total - self.delete_manifests_total
+        skipped_data_manifests = self.manifests_skipped - self.delete_manifests_skipped
+        return {
+            "result-data-files": self.files_kept,
+            "result-delete-files": len(deletes),
+            "total-data-manifests": data_manifests,
+            "total-delete-manifests": self.delete_manifests_total,
+            "scanned-data-manifests": data_manifests - skipped_data_manifests,
+            "skipped-data-manifests": skipped_data_manifests,
+            "scanned-delete-manifests": self.delete_manifests_total - self.delete_manifests_skipped,
+            "skipped-delete-manifests": self.delete_manifests_skipped,
+            "skipped-data-files": self.files_skipped_by_partition + self.files_skipped_by_metrics,
+            "skipped-delete-files": self.delete_files_considered - len(deletes),
+            "indexed-delete-files": self.delete_files_considered,
+            "equality-delete-files": sum(file.content is FileContent.EQUALITY_DELETES for file in deletes),
+            "positional-delete-files": sum(
+                file.content is FileContent.POSITION_DELETES and file.file_format is not FileFormat.PUFFIN for file in deletes
+            ),
+            "dvs": sum(file.file_format is FileFormat.PUFFIN for file in deletes),
+        }
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes of the files that are read, by the names of their metrics in a report."""
+        return {
+            "total-file-size-in-bytes": self.bytes_kept,
+            "total-delete-file-size-in-bytes": sum(
+                file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes for file in self.delete_files
+            ),
+        }
 
     def tasks(self) -> Iterator[FileScanTask]:
         """Yield one task for each file to read. Tasks are created while the iterator is consumed."""

@@ -1,5 +1,6 @@
 """`attach`: add an Icefloe catalog to the SQL of a Spark session. The Java side is `bridge/java/SparkCatalog.java`."""
 
+import logging
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from icefloe.spark.sql_probe import try_statements
 from icefloe.spark.statements.statement_parser import StatementParser
 from icefloe.spark.write.start_workers import start_workers
 
+LOG = logging.getLogger(__name__)
 CATALOG_CLASS = "icefloe.SparkCatalog"
 SESSION_CATALOG_CLASS = "icefloe.SparkSessionCatalog"
 CATALOG_NAMES = ("icefloe", CATALOG_CLASS, SESSION_CATALOG_CLASS)  # allowed values of a setting
@@ -137,6 +139,8 @@ def register(spark: SparkSession, name: str, catalog: SparkCatalog) -> None:
         install_rule(spark)
         session = spark._jsparkSession
         static_method(spark, "SparkParser", "install", session, session.sessionState(), StatementParser(spark))
+        if not static_method(spark, "MetricsRule", "install", session.sessionState()):
+            LOG.info("Spark's SQL tab does not show which files scans of %r skip: this version of Spark keeps its metrics elsewhere", name)
     except Py4JError as error:
         raise EngineError(f"Spark {spark.version} could not register the catalog {name!r}: {java_message(error)}") from error
     cancel_jobs_on_interrupt(spark)

@@ -13,7 +13,6 @@ from icefloe.spec.expressions.bind import BoundPredicate
 from icefloe.spec.expressions.expression_json import joined_pairwise
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, And, BooleanExpression, Not, Or
 from icefloe.spec.identifier import Identifier
-from icefloe.spec.manifest.data_file import FileContent, FileFormat
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.schema.schema import Schema
 from icefloe.version import __version__
@@ -66,43 +65,15 @@ class TakesReports(Protocol):
         """Return the reporter of a table; None if the server does not accept reports, or the user has turned them off."""
 
 
-def scan_report(table_name: str, plan: ScanPlan, projection: Schema, *, schema_id: int, duration_ns: int) -> dict[str, Any]:
+def scan_report(table_name: str, plan: ScanPlan, projection: Schema, *, schema_id: int) -> dict[str, Any]:
     """Return the report of a scan of a snapshot.
 
     Args:
         table_name: The table, with the name of its catalog.
-        plan: The plan of the scan, with its counts.
+        plan: The plan of the scan, with its counts and the duration of planning.
         projection: The columns that are read.
         schema_id: The id of the schema to which the filter is bound.
-        duration_ns: The duration of planning in nanoseconds.
     """
-    deletes = plan.delete_files
-    data_manifests = plan.manifests_total - plan.delete_manifests_total
-    skipped_data_manifests = plan.manifests_skipped - plan.delete_manifests_skipped
-    counts = {
-        "result-data-files": plan.files_kept,
-        "result-delete-files": len(deletes),
-        "total-data-manifests": data_manifests,
-        "total-delete-manifests": plan.delete_manifests_total,
-        "scanned-data-manifests": data_manifests - skipped_data_manifests,
-        "skipped-data-manifests": skipped_data_manifests,
-        "scanned-delete-manifests": plan.delete_manifests_total - plan.delete_manifests_skipped,
-        "skipped-delete-manifests": plan.delete_manifests_skipped,
-        "skipped-data-files": plan.files_skipped_by_partition + plan.files_skipped_by_metrics,
-        "skipped-delete-files": plan.delete_files_considered - len(deletes),
-        "indexed-delete-files": plan.delete_files_considered,
-        "equality-delete-files": sum(file.content is FileContent.EQUALITY_DELETES for file in deletes),
-        "positional-delete-files": sum(
-            file.content is FileContent.POSITION_DELETES and file.file_format is not FileFormat.PUFFIN for file in deletes
-        ),
-        "dvs": sum(file.file_format is FileFormat.PUFFIN for file in deletes),
-    }
-    sizes = {
-        "total-file-size-in-bytes": plan.bytes_kept,
-        "total-delete-file-size-in-bytes": sum(
-            file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes for file in deletes
-        ),
-    }
     return {
         "report-type": "scan-report",
         "table-name": table_name,
@@ -111,7 +82,11 @@ def scan_report(table_name: str, plan: ScanPlan, projection: Schema, *, schema_i
         "schema-id": schema_id,
         "projected-field-ids": [field.field_id for field in projection.fields],
         "projected-field-names": [field.name for field in projection.fields],
-        "metrics": {"total-planning-duration": _timer(duration_ns), **_counters(counts, "count"), **_counters(sizes, "bytes")},
+        "metrics": {
+            "total-planning-duration": _timer(plan.planning_ns),
+            **_counters(plan.counts(), "count"),
+            **_counters(plan.sizes(), "bytes"),
+        },
         "metadata": _client(),
     }
 

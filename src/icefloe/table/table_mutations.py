@@ -25,12 +25,21 @@ from icefloe.operations.changes.manage_snapshots import ManageSnapshots
 from icefloe.operations.changes.update_partitioning import UpdateSortOrder, UpdateSpec
 from icefloe.operations.changes.update_schema import UpdateSchema
 from icefloe.operations.changes.update_statistics import UpdateStatistics
+from icefloe.operations.commit_loop import committed_result
 from icefloe.operations.expiry.expire_report import ExpireReport
 from icefloe.operations.expiry.expire_snapshots import expire_snapshots
 from icefloe.operations.files.manifest_rewrite import RewriteManifestsResult, rewrite_manifests
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
 from icefloe.operations.pending_change import ChangeTarget
-from icefloe.operations.rows.table_writes import PreparedWrite, add_files, append, delete_keys, overwrite_partitions, replace_rows, upsert
+from icefloe.operations.rows.table_writes import (
+    PreparedWrite,
+    add_files,
+    append,
+    delete_keys,
+    overwrite_partitions,
+    replace_rows,
+    upsert,
+)
 from icefloe.operations.warnings_once import warn_of_properties
 from icefloe.operations.write_result import WriteResult
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -513,7 +522,7 @@ class TableMutations(ChangeTarget):
 
     def _write(self, write: PreparedWrite) -> WriteResult:
         report = self.apply(write.action)
-        return write.result(report.attempt, report.attempts)
+        return committed_result(write.result(report.attempt, report.attempts), report)
 
     def _change(self, updates: Callable[[TableMetadata], Sequence[Update]]) -> None:
         self.apply(MetadataChange(updates, property_requirements(self.mutation_context().metadata)))

@@ -21,6 +21,8 @@ LOG = logging.getLogger(__name__)
 EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknownException", "NotFoundException")
 # The classes in the order of compilation. Each has a source file in `java/`; its Java package is `icefloe` unless the file states a different one.
 SOURCES = (
+    "ConnectorMetric",
+    "ScanMetrics",
     "PlannedFiles",
     "PartitionSplit",
     "SplitReader",
@@ -67,11 +69,14 @@ SOURCES = (
     "StatementTables",
     "SparkCatalog",
     "SparkSessionCatalog",
+    "WriteMetrics",
+    "WriteCommand",
     "SparkCommand",
     "JoinHints",
     "SparkRule",
     "RowStatement",
     "RowStatementRule",
+    "MetricsRule",
     "ParserMethods",
     "SparkParser",
     "SparkExtensions",

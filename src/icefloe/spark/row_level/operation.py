@@ -18,7 +18,7 @@ from icefloe.commit.attempt import Action
 from icefloe.errors import CommitInvalidatedError, IcefloeError, UnsupportedFeatureError
 from icefloe.maintenance.convert_equality_deletes import CHANGES_NO_ROW
 from icefloe.operations.available_engines import engine_named
-from icefloe.operations.commit_loop import commit
+from icefloe.operations.commit_loop import commit, committed_result
 from icefloe.operations.metadata_cache import LoadedMetadata, load_metadata
 from icefloe.operations.pending_change import CommitReport
 from icefloe.operations.rows.row_level_commit import ChangedRows, Command, RowLevel, check_row_level, insert_rules, row_level_result
@@ -159,7 +159,7 @@ class RowLevelTable(WritableTable):
                 handle, base, rows_in_form, options.snapshot_properties, branch or MAIN, partial(insert_rules, base, row_filter)
             )
         report = self._commit(prepared.action)
-        result = prepared.result(report.attempt, report.attempts)
+        result = committed_result(prepared.result(report.attempt, report.attempts), report)
         self.written = replace(result, operation=Command.MERGE.value, rows_inserted=result.added_records)
         return self.written
 
@@ -197,7 +197,8 @@ class RowLevelTable(WritableTable):
         changed: ChangedRows = write_changed_rows(rows(), ordinals, target, unmatched)
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context, target)
         report = self._commit(action)
-        self.written = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
+        result = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)
+        self.written = committed_result(result, report)
 
     def _commit(self, action: Action) -> CommitReport:
         table = self._selected.table

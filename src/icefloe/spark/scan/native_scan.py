@@ -19,7 +19,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StructField
 from pyspark.sql.types import StructType as SparkStruct
-from pyspark.util import PythonEvalType
 
 from icefloe.errors import EngineError
 from icefloe.io.locations import local_path, scheme_of
@@ -38,6 +37,7 @@ from icefloe.spark.scan.metadata_column_values import (
 )
 from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
 from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
+from icefloe.spark.scan.scan_metrics import ScanMetric
 from icefloe.spark.types.spark_types import (
     COMMENT_KEY,
     column_named,
@@ -96,6 +96,7 @@ class ScanFileGroup:
         deleted: The deleted positions of each file, in the order of the files; None if there are no deleted positions.
         equality: The equality deletes that apply; None if there are none.
         kept: The estimated share of the rows that Spark's filters keep.
+        metrics: What Spark's SQL tab shows for this group.
     """
 
     parts: tuple[PlannedFiles, ...]
@@ -105,6 +106,7 @@ class ScanFileGroup:
     deleted: DeletedRows | None = None
     equality: EqualityDeletes | None = None
     kept: float = 1.0
+    metrics: Sequence[ScanMetric] = ()
 
     @property
     def files(self) -> Any:
@@ -262,9 +264,9 @@ def partitioned_files(
     relation = files.relation(DELETED_ROWS_COLUMN if has_deleted and DELETED.field_id not in request.projection else None)
     names = None if united_deletes is not None else _plain_names(request, columns)
     if names is not None:
-        files.read(_native_scans(spark).columns(relation, names))
+        files.read(native_scans(spark).columns(relation, names))
         return files
-    rows = DataFrame(_native_scans(spark).frame(spark._jsparkSession, relation), spark)
+    rows = DataFrame(native_scans(spark).frame(spark._jsparkSession, relation), spark)
     rows = _project(spark, request, rows, columns, groups[-1].equality, has_deleted=has_deleted)
     files.read(rows._jdf.queryExecution().optimizedPlan())
     return files
@@ -354,6 +356,7 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
         "size": _size(request, group, columns, added),
         "deleted": group.deleted,
         "with_deleted": DELETED.field_id in request.projection,
+        "metrics": group.metrics,
     }
 
 
@@ -464,6 +467,7 @@ def native_relation(
     with_deleted: bool = False,
     names: str | None = None,
     non_null: Sequence[str] = (),
+    metrics: Sequence[ScanMetric] = (),
 ) -> Any:
     """Return Spark's logical plan of a scan of files, with the columns of `data` first, then the constants.
 
@@ -480,12 +484,13 @@ def native_relation(
         names: Columns to select, as a JSON list: each item is a list of the column's name, its new name and its metadata (JSON as text). None for all columns
             unchanged.
         non_null: Columns without nulls that the query filters by IS NOT NULL. The plan then filters them too, so that Spark generates shorter code after it.
+        metrics: What Spark's SQL tab shows for the scan.
 
     Raises:
         EngineError: The session has no JVM, or the Java classes do not work on this version of Spark.
     """
     try:
-        return _native_scans(spark).relation(
+        return native_scans(spark).relation(
             spark._jsparkSession,
             stream_of(files),
             constants.json(),
@@ -496,6 +501,7 @@ def native_relation(
             None if deleted is None or with_deleted else DELETED_ROWS_COLUMN,
             names,
             list(non_null),
+            json.dumps(metrics),
         )
     except (Py4JError, TypeError) as error:
         reason = java_message(error) if isinstance(error, Py4JError) else str(error)
@@ -504,7 +510,7 @@ def native_relation(
 
 def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
     """Tag a plan so that the JVM caches it for later statements that read the same state of a table in the same way. `size` is its size in bytes."""
-    _native_scans(spark).keep(plan, size)
+    native_scans(spark).keep(plan, size)
 
 
 def optimized_plan(rows: DataFrame) -> Any:
@@ -514,10 +520,10 @@ def optimized_plan(rows: DataFrame) -> Any:
 
 def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
     """Return the rows of `native_relation` as a DataFrame. The arguments and errors are the same."""
-    return DataFrame(_native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)
+    return DataFrame(native_scans(spark).frame(spark._jsparkSession, native_relation(spark, files, **arguments)), spark)
 
 
-def _native_scans(spark: SparkSession) -> Any:
+def native_scans(spark: SparkSession) -> Any:
     """Return the Java object `NativeScan` of the Spark application, which creates native scans. Raises the error of `new_object`."""
     context = spark.sparkContext
     if context not in _NATIVE_SCANS:
@@ -537,9 +543,9 @@ def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedR
     if deleted is None and not executors_have_classes(spark):
         return None
     if deleted is None and POSITION_COLUMN not in data.names:
-        return _native_scans(spark).signed(name)
+        return native_scans(spark).signed(name)
     positions = None if deleted is None else deleted.positions(spark)
-    return _native_scans(spark).counting(name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
+    return native_scans(spark).counting(name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:
@@ -571,25 +577,4 @@ def hadoop_paths(locations: Any) -> Any:
 
 def schemes_without_file_system(spark: SparkSession, schemes: Iterable[str]) -> list[str]:
     """Return the schemes for which this Spark has no Hadoop file system, so that Spark's own scan cannot read them."""
-    return list(_native_scans(spark).withoutFileSystem(spark._jsparkSession, list(schemes)))
-
-
-def rows_of_batches(
-    spark: SparkSession, function: Any, columns: SparkStruct, splits: Sequence[bytes], *, name: str, size: int
-) -> DataFrame | None:
-    """Return a DataFrame of rows that a Python function reads in Spark's tasks. Spark computes on the function's Arrow batches directly.
-
-    Args:
-        spark: A classic session.
-        function: The Java object of a PySpark function for `mapInArrow`; it takes packed scan tasks.
-        columns: The columns that the function returns.
-        splits: The packed scan tasks of each Spark task.
-        name: The name of the table, for EXPLAIN.
-        size: The estimated bytes of the rows, for Spark's optimizer.
-
-    Returns:
-        The DataFrame; None if Spark cannot compute on batches of these columns, so that the caller must use `mapInArrow`, which converts them to rows.
-    """
-    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    rows = _native_scans(spark).readByPython(spark._jsparkSession, name, function, kind, columns.json(), list(splits), size)
-    return None if rows is None else DataFrame(rows, spark)
+    return list(native_scans(spark).withoutFileSystem(spark._jsparkSession, list(schemes)))

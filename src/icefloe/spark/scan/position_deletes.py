@@ -23,11 +23,13 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.bridge.gateway import new_object
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX
-from icefloe.spec.manifest.data_file import FileContent
+from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.puffin.deletion_vector import DeletionVector
 
 # Positions below this fit in Spark's bitmaps, whose values are Java ints.
 MOST_POSITIONS = 2**31
+# The bytes of position delete files up to which the driver reads them for Spark's own scan. If there are more, the files are read in Spark's tasks by Python.
+MOST_DELETE_BYTES = 256 * 1024 * 1024
 # Threads that read delete files, because each file in an object store costs a round trip.
 LOAD_THREADS = 8
 # Estimated memory for the paths of a file and its delete files in a cache key.
@@ -135,3 +137,14 @@ def narrow_bitmap(vector: DeletionVector | None) -> bytes:
     if _HEAD.unpack_from(data) != (1, 0):
         raise ValueError(f"a position is {vector.bitmap.max()}")
     return bytes(data[_HEAD.size :])
+
+
+def too_many_positions(files: Iterable[DataFile]) -> str:
+    """Return a reason not to read files with position deletes by Spark's own scan: there are too many bytes of position deletes. Empty if there are not."""
+    total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
+    return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
+
+
+def _bytes(file: DataFile) -> int:
+    """Return the number of bytes to read for a delete file: the size of its deletion vector, or otherwise of the whole file."""
+    return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes

@@ -3,6 +3,7 @@
 `read_strategy.py` decides which files are read in this way, and logs a warning. Spec: Column Projection.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,8 @@ from icefloe.spark.bridge.gateway import executors_have_classes, java_array, jav
 from icefloe.spark.jobs.task_errors import UNSEEN_FILE
 from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.runtime.spark_versions import is_proven
-from icefloe.spark.scan.native_scan import rows_of_batches
+from icefloe.spark.scan.native_scan import native_scans
+from icefloe.spark.scan.scan_metrics import ScanMetric
 from icefloe.spark.types.arrow_conversion import needs_conversion, to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
@@ -80,7 +82,9 @@ def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         raise NoSuchFileError(error.message, table=error.table, path=error.path, next_step=UNSEEN_FILE) from error
 
 
-def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader, name: str, size: int) -> DataFrame:
+def python_rows(
+    spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader, name: str, size: int, metrics: Sequence[ScanMetric]
+) -> DataFrame:
     """Return a lazy DataFrame of the rows of scan tasks, which Python reads in Spark's tasks.
 
     If possible, Spark computes on the Arrow batches from Python directly; otherwise it uses `mapInArrow`, which converts them to rows.
@@ -91,10 +95,11 @@ def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: Task
         reader: The function that reads the scan tasks; the DataFrame has the columns of its projection.
         name: The name of the table, for EXPLAIN.
         size: The estimated bytes of the rows, for Spark's optimizer.
+        metrics: What Spark's SQL tab shows for the scan, unless Spark converts the batches.
     """
     packed = [_VALUES.to_bytes(group) for group in _task_groups(tasks, max(2, spark.sparkContext.defaultParallelism))]
     columns = schema_to_struct(reader.projection, field_ids=False)
-    batches = _rows_of_batches(spark, packed, reader, columns, name, size)
+    batches = _rows_of_batches(spark, packed, reader, columns, name, size, metrics)
     if batches is not None:
         return batches
     source = _one_row_each(spark, packed)
@@ -102,13 +107,21 @@ def python_rows(spark: SparkSession, tasks: Sequence[FileScanTask], reader: Task
 
 
 def _rows_of_batches(
-    spark: SparkSession, packed: Sequence[bytes], reader: TaskReader, columns: StructType, name: str, size: int
+    spark: SparkSession,
+    packed: Sequence[bytes],
+    reader: TaskReader,
+    columns: StructType,
+    name: str,
+    size: int,
+    metrics: Sequence[ScanMetric],
 ) -> DataFrame | None:
     """Return the rows as a scan whose batches Spark computes on; None if Spark must convert them to rows, is not proven, or executors lack the classes."""
     if not columns.fields or not is_proven(spark.version) or not executors_have_classes(spark):
         return None
     function = UserDefinedFunction(reader, columns, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)._judf.func()
-    return rows_of_batches(spark, function, columns, packed, name=name, size=size)
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    rows = native_scans(spark).readByPython(spark._jsparkSession, name, function, kind, columns.json(), packed, size, json.dumps(metrics))
+    return None if rows is None else DataFrame(rows, spark)
 
 
 def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:

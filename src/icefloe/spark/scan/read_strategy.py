@@ -51,8 +51,10 @@ from icefloe.spark.scan.position_deletes import (
     LoadedPositions,
     key_of_positions,
     load_positions,
+    too_many_positions,
 )
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
+from icefloe.spark.scan.scan_metrics import metrics_of_groups
 from icefloe.spark.scan.version_probe import probe_scans
 from icefloe.spark.types.spark_types import NOT_NATIVE, why_no_variants, why_not_opened
 from icefloe.spec.arrow_values import numpy_of
@@ -86,8 +88,6 @@ _JOINABLE = frozenset(
     [BooleanType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestamptzType, StringType, FixedType, BinaryType]
 )
 _Mask = NDArray[np.bool_]
-# The bytes of position delete files up to which the driver reads them for Spark's own scan. If there are more, the files are read in Spark's tasks by Python.
-MOST_DELETE_BYTES = 256 * 1024 * 1024
 # The beginning of the reason why files of a store are not read natively. It is the same for all tables of the store, and is logged once per session.
 NO_FILE_SYSTEM = "it has no file system for"
 # The reason if files may only be accessed with the catalog's credentials or signatures: Spark's file system would send its own keys. It is also logged once.
@@ -205,7 +205,9 @@ def grouped_files(
         )
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
-    return needed, [replace(group, kept=kept) for group in groups or [ScanFileGroup(parts=())]], deletes
+    groups = groups or [ScanFileGroup(parts=())]
+    metrics = metrics_of_groups(request.plan, [None if group.deleted is None else group.deleted.count for group in groups])
+    return needed, [replace(group, kept=kept, metrics=shown) for group, shown in zip(groups, metrics, strict=True)], deletes
 
 
 def _rows(
@@ -223,7 +225,7 @@ def _rows(
         )
     reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping, deletes())
     size = stored_bytes(group.files, request.projection.fields, request.schema, deleted=0, kept=group.kept)
-    return python_rows(spark, tasks, reader, request.table_name, size)
+    return python_rows(spark, tasks, reader, request.table_name, size, group.metrics)
 
 
 def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:
@@ -276,7 +278,7 @@ def file_groups(
     """
     delete_files = request.plan.delete_files
     if delete_files:
-        positions_reason = positions_reason or position_name_conflict(request.schemas) or _too_many_positions(delete_files)
+        positions_reason = positions_reason or position_name_conflict(request.schemas) or too_many_positions(delete_files)
     keys = _EqualityKeys.of(request, deletes)
     fields_read = (*needed.fields, *(field for fields in keys.fields.values() for field in fields))
     lost_structs = lost_structs_of(needed, request.schemas) if loses_structs else ()
@@ -347,12 +349,6 @@ def _why_no_join(fields: tuple[NestedField, ...], schema: Schema, *, reads_delet
             if end.field_id not in schema and end is not field:
                 return f"rows are deleted by the column {end.name}, which was dropped from inside {field.name}"
     return ""
-
-
-def _too_many_positions(files: Iterable[DataFile]) -> str:
-    """Return a reason not to read files with position deletes by Spark's own scan: there are too many bytes of position deletes. Empty if there are not."""
-    total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
-    return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
 
 
 def _split_by_deletes(
@@ -443,11 +439,6 @@ def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _M
     reasons = sorted({reason for file in part.delete_files if (reason := reason_of(file))})
     refused = [(any_delete_file(reason, reason_of), reason) for reason in reasons]
     return has_positions, has_keys, refused
-
-
-def _bytes(file: DataFile) -> int:
-    """Return the number of bytes to read for a delete file: the size of its deletion vector, or otherwise of the whole file."""
-    return file.file_size_in_bytes if file.content_size_in_bytes is None else file.content_size_in_bytes
 
 
 def _constant_ids(spec: PartitionSpec, fields: Iterable[NestedField]) -> frozenset[int]:

@@ -11,6 +11,7 @@ Spec: Scan Planning.
 import json
 import os
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -158,7 +159,7 @@ class ScanPlans:
             if cached_key == key or cached_key == (*key[:-1], None):  # a plan of all files can replace a plan of the first files
                 return plan
         kept = None if self._shared is None else self._shared.get(key)
-        plan = self._plan(scan, mode, include_statistics, enough_rows) if kept is None else kept
+        plan = self._plan(scan, mode, include_statistics, enough_rows) if kept is None else replace(kept, planning_ns=0)
         self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
         if kept is None and self._shared is not None:
             self._shared.put(key, plan, _size_of(plan))

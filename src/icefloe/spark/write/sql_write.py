@@ -87,7 +87,10 @@ def run_write(table: Table, write: Write) -> WriteResult | None:
 
 
 def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None:
-    """Return the row that a SQL statement shows for its result, by column name (see `bridge/java/RowStatement.java`); None if there is no result."""
+    """Return the row that a SQL statement shows for its result, by column name (see `bridge/java/RowStatement.java`); None if there is no result.
+
+    It also has the numbers that only Spark's SQL tab shows (`bridge/java/WriteMetrics.java`).
+    """
     if result is None:
         return None
     inserted, deleted = result.inserted_records, result.deleted_records
@@ -100,6 +103,9 @@ def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None
         "num_removed_files": result.removed_files,
         "num_added_delete_files": result.added_delete_files,
         "snapshot_id": result.snapshot_id,
+        "added_bytes": result.added_bytes,
+        "commit_attempts": result.attempts,
+        "commit_ms": result.commit_ms,
     }
 
 

@@ -25,6 +25,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
@@ -60,12 +61,13 @@ public final class NativeScan {
    * @param deleted the name of the boolean column that is true for deleted rows, which the plan leaves out; null to return all rows
    * @param names the columns to select, as `projection` takes them; null for all columns of the scan
    * @param nonNull the columns without nulls that the query filters by IS NOT NULL. The plan filters them too, so that Spark generates shorter code after the filter
+   * @param metrics what Spark's SQL tab shows for the scan, in JSON
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names, List nonNull) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names, List nonNull, String metrics) throws Exception {
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType withIds = (StructType) DataType.fromJson(data);
     StructType dataColumns = NestedFieldIds.without(withIds);
-    PlannedFiles index = new PlannedFiles(files, constantColumns, root, size);
+    PlannedFiles index = new PlannedFiles(files, constantColumns, root, size, ScanMetrics.of(metrics));
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
     if (dataColumns != withIds) reader = format == null ? new ParquetById(withIds) : ((SignedParquet) format).of(withIds);
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
@@ -132,6 +134,14 @@ public final class NativeScan {
     plan.setTagValue(KEPT_BYTES, Long.valueOf(bytes.longValue()));
   }
 
+  /** Returns a plan that was kept, for another statement, which need not plan its scan. */
+  static LogicalPlan reused(LogicalPlan kept) {
+    LogicalPlan leaf = (LogicalPlan) kept.collectLeaves().head();
+    PlannedFiles files = (PlannedFiles) ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location();
+    files.metrics().keep();
+    return kept;
+  }
+
   /** Returns the size in bytes of a plan that `keep` has tagged; null for any other plan. */
   static Long keptBytes(LogicalPlan plan) {
     Option bytes = plan.getTagValue(KEPT_BYTES);
@@ -155,8 +165,8 @@ public final class NativeScan {
   }
 
   /** Returns the result of `PythonFiles.rows`, the rows that a Python function reads. */
-  public Dataset readByPython(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes) {
-    return PythonFiles.rows(session, name, function, kind, columns, splits, bytes);
+  public Dataset readByPython(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes, String metrics) {
+    return PythonFiles.rows(session, name, function, kind, columns, splits, bytes, metrics);
   }
 
   /** Returns the optimized plan of the rows of a scan, with whole variants: when the query above is there, `SparkRule` lets scans of files read the parts that it extracts. */

@@ -23,6 +23,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -66,6 +68,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   private ArrayList conditions = new ArrayList(); // Condition objects: the filters on the rows, which are compared with the statistics of row groups
   // The numbers of the files for the next batch of a thread; not set for all files. Spark sets the filter and requests the batch in one thread, and another plan may do so at the same time.
   private final ThreadLocal selected = new ThreadLocal();
+  private volatile ScanMetrics lastRead; // of the last batch: what it reads
 
   public PartitionedFiles(List groups, List keys, List columns) {
     this.groups = (LogicalRelation[]) groups.toArray(new LogicalRelation[0]);
@@ -226,6 +229,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     Seq nothing = PythonUtils.toSeq(new ArrayList());
     ArrayList splits = new ArrayList();
     int number = 0;
+    long files = 0L, bytes = 0L;
     for (int group = 0; group < groups.length; group++) {
       HadoopFsRelation relation = relationOf(groups[group]);
       SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) relation.sparkSession()).sessionState().conf();
@@ -239,11 +243,29 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
         Packing packing = (Packing) packed.get(key);
         if (packing == null) packed.put(key, packing = new Packing(group, key, conf.filesMaxPartitionBytes(), conf.filesOpenCostInBytes()));
         packing.add(directory, splits);
+        files++;
+        bytes += ((FileStatusWithMetadata) directory.files().apply(0)).getLen();
       }
       java.util.Iterator open = packed.values().iterator();
       while (open.hasNext()) ((Packing) open.next()).close(splits);
     }
+    lastRead = ScanMetrics.ofFiles(files, bytes, number - files);
     return (InputPartition[]) splits.toArray(new InputPartition[0]);
+  }
+
+  private ScanMetrics metrics(ScanMetrics read) {
+    ArrayList all = new ArrayList();
+    for (int i = 0; i < groups.length; i++) all.add(((PlannedFiles) relationOf(groups[i]).location()).metrics());
+    all.add(read);
+    return ScanMetrics.sum(all);
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return metrics(ScanMetrics.ofFiles(0L, 0L, 0L)).supported();
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return metrics(lastRead).reported();
   }
 
   private InternalRow keyOf(InternalRow constants, StructType types) {

@@ -45,9 +45,11 @@ public final class PlannedFiles implements FileIndex {
   private final Path root;
   private final byte[] digest;
   private final long bytes; // estimated bytes of the columns in the files, for Spark's optimizer
+  private final ScanMetrics metrics;
 
-  public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes) throws Exception {
+  public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes, ScanMetrics metrics) throws Exception {
     this.constants = constants;
+    this.metrics = metrics;
     this.bytes = bytes.longValue();
     this.root = new Path(root);
     MessageDigest sha = MessageDigest.getInstance("SHA-256");
@@ -85,6 +87,7 @@ public final class PlannedFiles implements FileIndex {
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    metrics.setValues(); // Spark executes a scan of the files
     ArrayList selected = directories;
     for (int i = 0; i < partitionFilters.size(); i++) {
       selected = matching(selected, (Expression) partitionFilters.apply(i));
@@ -120,6 +123,10 @@ public final class PlannedFiles implements FileIndex {
     }
   }
 
+  ScanMetrics metrics() {
+    return metrics;
+  }
+
   public Seq rootPaths() {
     ArrayList paths = new ArrayList(1);
     paths.add(root);
@@ -145,8 +152,9 @@ public final class PlannedFiles implements FileIndex {
     return constants;
   }
 
+  /** Returns the time of planning, which Spark counts as metadata time of its scan. */
   public scala.Option metadataOpsTimeNs() {
-    return scala.Option.empty();
+    return scala.Option.apply(Long.valueOf(metrics.planningTime()));
   }
 
   /** Returns whether the files, their constants and the table's name are equal, so that Spark finds cached data and equal parts of a plan. */

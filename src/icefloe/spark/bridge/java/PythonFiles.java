@@ -18,6 +18,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -49,13 +51,15 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
   private final List splits; // for each split a byte[] with packed tasks
   private final long bytes; // the estimated size of the rows, for Spark's optimizer
   private final PartitionReaderFactory readers;
+  private final ScanMetrics metrics;
 
-  private PythonFiles(String name, StructType columns, List splits, long bytes, PartitionReaderFactory readers) {
+  private PythonFiles(String name, StructType columns, List splits, long bytes, PartitionReaderFactory readers, ScanMetrics metrics) {
     this.name = name;
     this.columns = columns;
     this.splits = splits;
     this.bytes = bytes;
     this.readers = readers;
+    this.metrics = metrics;
   }
 
   /**
@@ -67,20 +71,21 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
    * @param columns the columns of the rows, as the JSON of a struct type
    * @param splits the packed tasks of each Spark task
    * @param bytes the estimated size of the rows in bytes
+   * @param metrics what Spark's SQL tab shows for the scan, in JSON
    */
-  static Dataset rows(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes) {
+  static Dataset rows(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes, String metrics) {
     StructType struct = (StructType) DataType.fromJson(columns);
     SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
     if (!CopiedColumn.areCopied(struct) || conf.arrowUseLargeVarTypes() || !PythonReaders.haveRunner()) return null;
     SparkContext context = session.sparkContext();
-    HashMap metrics = new HashMap();
-    for (int i = 0; i < METRICS.length; i++) metrics.put(METRICS[i], SQLMetrics$.MODULE$.createMetric(context, METRICS[i]));
+    HashMap ofRunner = new HashMap();
+    for (int i = 0; i < METRICS.length; i++) ofRunner.put(METRICS[i], SQLMetrics$.MODULE$.createMetric(context, METRICS[i]));
     Tuple2 chained = new Tuple2(new ChainedPythonFunctions(PythonUtils.toSeq(Collections.singletonList(function))), Long.valueOf(0L));
     Option state = JobArtifactSet$.MODULE$.getCurrentJobArtifactState();
     Option artifacts = state.isDefined() ? Option.apply(((JobArtifactState) state.get()).uuid()) : Option.empty();
     PythonReaders readers =
-        new PythonReaders(PythonUtils.toSeq(Collections.singletonList(chained)), kind.intValue(), conf.sessionLocalTimeZone(), ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(conf), PythonUtils.toScalaMap(metrics), artifacts, struct);
-    PythonFiles files = new PythonFiles(name, struct, new ArrayList(splits), bytes.longValue(), readers);
+        new PythonReaders(PythonUtils.toSeq(Collections.singletonList(chained)), kind.intValue(), conf.sessionLocalTimeZone(), ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(conf), PythonUtils.toScalaMap(ofRunner), artifacts, struct);
+    PythonFiles files = new PythonFiles(name, struct, new ArrayList(splits), bytes.longValue(), readers, ScanMetrics.of(metrics));
     return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) session, DataSourceV2Relation$.MODULE$.create(files, Option.empty(), Option.empty()));
   }
 
@@ -128,6 +133,14 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
 
   public PartitionReaderFactory createReaderFactory() {
     return readers;
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return metrics.supported();
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return metrics.reported();
   }
 
   public Statistics estimateStatistics() {

@@ -35,6 +35,7 @@ import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.expressions.FieldReference;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.DataType;
@@ -195,8 +196,9 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
 
   /** Calls a Python method that is not part of Spark's interfaces. */
   Object call(String name, Object message) {
+    if (WRITES.contains(name)) WriteMetrics.report(null);
     Object reply = PythonBridge.call(python, name, message);
-    if (WRITES.contains(name)) RowStatement.report(reply);
+    if (WRITES.contains(name)) WriteMetrics.report(reply);
     return reply;
   }
 
@@ -263,7 +265,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   LogicalPlan rows() {
     KeptReplies kept = key == null ? null : keptReplies();
     Object earlier = kept == null ? null : kept.get("rows " + key);
-    if (earlier != null) return (LogicalPlan) earlier;
+    if (earlier != null) return NativeScan.reused((LogicalPlan) earlier);
     LogicalPlan plan = (LogicalPlan) once("rows");
     Long bytes = NativeScan.keptBytes(plan);
     if (kept != null && bytes != null) kept.put("rows " + key, plan, bytes.longValue());
@@ -292,6 +294,8 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     Object constant = description.constants.get(method);
     if (constant != null) return constant;
     if (method.getName().equals("reducer")) return reducer(arguments);
+    if (proxy instanceof V1Write && method.getName().equals("supportedCustomMetrics")) return WriteMetrics.supported();
+    if (proxy instanceof V1Write && method.getName().equals("reportDriverMetrics")) return WriteMetrics.reported();
     String name = (String) part("methods").get(method.getName() + "/" + method.getParameterTypes().length);
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {

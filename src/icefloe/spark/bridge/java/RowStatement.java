@@ -21,7 +21,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.LogicalRDD;
-import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.DataType;
@@ -36,9 +35,8 @@ import scala.collection.immutable.Seq;
  * Spark then analyses, plans and runs as usual. If the source of a MERGE may have different rows each time it is read, for example because of `uuid()`, it is computed once before. If a
  * compaction replaced files of a statement of SQL while it ran, the statement is resolved and run again.
  */
-public final class RowStatement extends SaveIntoDataSourceCommand {
+public final class RowStatement extends WriteCommand {
   static final int MOST_RUNS = 5;
-  private static final ThreadLocal REPORT = new ThreadLocal(); // the counts of the last write of this thread, as JSON
   private static final String[] COLUMNS = {
     "num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_added_files", "num_removed_files", "num_added_delete_files", "snapshot_id"
   };
@@ -51,11 +49,6 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
   /** Returns a command for a statement. `written` is null for a statement of a DataFrame, which must not return a row. */
   static RowStatement of(LogicalPlan statement, RowStatementRule.Written written) {
     return new RowStatement(statement, new Result(written), Map$.MODULE$.empty(), SaveMode.Append);
-  }
-
-  /** Stores the counts of a write, as JSON, as the result of the statement that this thread runs. */
-  static void report(Object counts) {
-    REPORT.set(counts);
   }
 
   public Seq output() {
@@ -74,14 +67,15 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
   }
 
   private Seq runOnce(SparkSession session) {
-    REPORT.remove();
+    WriteMetrics.report(null);
     LogicalPlan source = sourceToCompute(query());
     Dataset computed = source == null ? null : rowsOf(session, source).localCheckpoint(true);
     try {
       rowsOf(session, computed == null ? query() : withSource(query(), planOf(computed)));
-      return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(PythonBridge.parsed((String) REPORT.get())));
+      showMetrics(session);
+      return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(WriteMetrics.counts()));
     } finally {
-      REPORT.remove();
+      WriteMetrics.report(null);
       if (computed != null && planOf(computed) instanceof LogicalRDD) ((LogicalRDD) planOf(computed)).rdd().unpersist(false);
     }
   }
@@ -168,11 +162,11 @@ public final class RowStatement extends SaveIntoDataSourceCommand {
   }
 
   /** Returns the row of the result in a list; an empty list if the statement wrote nothing, for example because its condition is false for all rows. */
-  private static List result(Object counts) {
+  private static List result(Map counts) {
     ArrayList rows = new ArrayList();
     Object[] values = new Object[COLUMNS.length];
     for (int i = 0; i < values.length; i++) {
-      Object value = counts == null ? null : ((Map) counts).get(COLUMNS[i]);
+      Object value = counts == null ? null : counts.get(COLUMNS[i]);
       boolean isCount = i < values.length - 1;
       values[i] = value == null ? (counts == null && isCount ? Long.valueOf(0) : null) : Long.valueOf(((Number) value).longValue());
     }

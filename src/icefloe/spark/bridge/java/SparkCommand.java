@@ -37,7 +37,8 @@ final class SparkCommand implements CreatableRelationProvider {
 
   LogicalPlan plan() {
     LocalRelation nothing = new LocalRelation(PythonUtils.toSeq(new ArrayList()), PythonUtils.toSeq(new ArrayList()), false, scala.Option.empty());
-    return new SaveIntoDataSourceCommand(nothing, this, Map$.MODULE$.empty(), SaveMode.Append);
+    if (statement == null) return new SaveIntoDataSourceCommand(nothing, this, Map$.MODULE$.empty(), SaveMode.Append);
+    return new WriteCommand(nothing, this, Map$.MODULE$.empty(), SaveMode.Append);
   }
 
   public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map options, Dataset nothing) {
@@ -98,6 +99,11 @@ final class SparkCommand implements CreatableRelationProvider {
 
   public boolean supportsDataType(DataType type) {
     return true;
+  }
+
+  /** Returns the name of the statement's node in Spark's plans. */
+  String nodeName() {
+    return text;
   }
 
   public String toString() {

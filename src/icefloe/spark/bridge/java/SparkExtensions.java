@@ -41,6 +41,13 @@ public final class SparkExtensions extends AbstractFunction1 {
                 return new StatementTables((org.apache.spark.sql.classic.SparkSession) session);
               }
             });
+    ((SparkSessionExtensions) extensions)
+        .injectColumnar(
+            new AbstractFunction1() {
+              public Object apply(Object session) {
+                return new MetricsRule.Last();
+              }
+            });
     return BoxedUnit.UNIT;
   }
 

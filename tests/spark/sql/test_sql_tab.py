@@ -1,0 +1,185 @@
+"""Metrics of scans and writes in Spark's SQL tab, read from the store that its page reads."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.table import Table
+
+pytestmark = pytest.mark.spark
+
+Metrics = list[tuple[str, dict[str, str]]]  # for each node of the plans of a statement, its name and its metrics by label
+PLANNING = "total planning duration"
+
+
+@pytest.fixture
+def shown(spark: SparkSession, sql: Run) -> Callable[[str], Metrics]:
+    """Run a statement and return the metrics of the nodes in its plans."""
+
+    def metrics(text: str) -> Metrics:
+        before = executions(spark)
+        sql(text)
+        return metrics_since(spark, before)
+
+    return metrics
+
+
+def executions(spark: SparkSession) -> int:
+    """Return the number of the next execution."""
+    spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
+    known = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return 1 + max((known.apply(index).executionId() for index in range(known.size())), default=-1)
+
+
+def metrics_since(spark: SparkSession, first: int) -> Metrics:
+    store = spark._jsparkSession.sharedState().statusStore()
+    nodes: Metrics = []
+    for execution in range(first, executions(spark)):
+        values = store.executionMetrics(execution)
+        for node in elements(store.planGraph(execution).allNodes()):
+            found = {metric.name(): values.get(metric.accumulatorId()) for metric in elements(node.metrics())}
+            nodes.append((node.name().strip(), {name: value.get() for name, value in found.items() if value.isDefined()}))
+    return nodes
+
+
+def elements(scala: Any) -> Iterator[Any]:
+    return (scala.apply(index) for index in range(scala.size()))
+
+
+def of_nodes(metrics: Metrics, name: str) -> list[dict[str, str]]:
+    return [shown for node, shown in metrics if node.startswith(name)]
+
+
+def partitioned(lake: SqlCatalog, version: int = 2) -> Table:
+    """Create a table of two partitions in each of four manifests."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("kind", pa.string())])
+    table = lake.create_table("db.t", schema, partition_spec=["kind"], properties={"format-version": str(version)})
+    for start in range(0, 40, 10):
+        table.append(pa.table({"id": range(start, start + 10), "kind": ["a", "b"] * 5}))
+    return table
+
+
+def test_a_scan_shows_what_its_plan_read_and_skipped(shown: Callable[[str], Metrics], lake: SqlCatalog) -> None:
+    table = partitioned(lake)
+    table.append(pa.table({"id": [40], "kind": ["c"]}))
+    text = "SELECT sum(id) FROM lake.db.t WHERE kind = 'a' AND id < 15"
+    (scan,) = of_nodes(shown(text), "Scan")
+    plan = table.scan("kind = 'a' AND id < 15").plan()
+    expected = {
+        "number of scanned data manifests": plan.manifests_read,
+        "number of skipped data manifests": plan.manifests_skipped,
+        "number of data files in skipped manifests": plan.files_in_skipped_manifests,
+        "number of data files skipped by partition": plan.files_skipped_by_partition,
+        "number of data files skipped by column statistics": plan.files_skipped_by_metrics,
+        "number of result data files": plan.files_kept,
+        "number of files read": plan.files_kept,
+    }
+    assert {name: int(scan[name]) for name in expected} == expected
+    assert (plan.manifests_read, plan.manifests_skipped, plan.files_skipped_by_partition, plan.files_skipped_by_metrics) == (4, 1, 4, 2)
+    assert scan["total data file size"] == scan["size of files read"]
+    assert not any("delete" in name for name in scan)
+    assert scan[PLANNING] != "0 ms" != scan["metadata time"]  # the latter has the time of Spark's own listing too
+    (again,) = of_nodes(shown(text), "Scan")  # the plan is kept, so that nothing is planned
+    assert {name: int(again[name]) for name in expected} == expected
+    assert again[PLANNING] == "0 ms"
+
+
+def test_metrics_leave_the_scan_the_node_and_the_format_of_spark(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    partitioned(lake)
+    node = spark.sql("SELECT id FROM lake.db.t WHERE id > 3")._jdf.queryExecution().executedPlan().collectLeaves().head()
+    assert node.getClass().getName() == "org.apache.spark.sql.execution.FileSourceScanExec"
+    assert node.driverMetrics().contains("scanned-data-manifests")
+
+
+@pytest.mark.parametrize(("version", "kind"), [(2, "positional delete files"), (3, "deletion vectors")])
+def test_the_scans_of_files_with_and_without_deletes_show_each_number_once(
+    shown: Callable[[str], Metrics], lake: SqlCatalog, version: int, kind: str
+) -> None:
+    table = partitioned(lake, version)
+    path = next(iter(table.scan("kind = 'a'").plan_files())).file.file_path
+    delete_positions(table, {path: [0, 2]})
+    scans = of_nodes(shown("SELECT sum(id) FROM lake.db.t"), "Scan")
+    assert len(scans) == 2
+    shown_once = {name: value for scan in scans for name, value in scan.items() if name not in ("number of files read", "metadata time")}
+    assert sum(int(scan["number of files read"]) for scan in scans) == int(shown_once["number of result data files"]) == 8
+    assert (shown_once[f"number of {kind}"], shown_once["number of row deletes applied"]) == ("1", "2")
+    assert (shown_once["number of equality delete files"], shown_once["number of scanned delete manifests"]) == ("0", "1")
+    for name in ("number of result data files", "number of row deletes applied", PLANNING):
+        assert sum(name in scan for scan in scans) == 1
+
+
+def test_equality_deletes_are_shown_and_the_scans_of_subqueries_too(shown: Callable[[str], Metrics], lake: SqlCatalog) -> None:
+    table = partitioned(lake)
+    delete_keys_everywhere(table, pa.table({"id": pa.array([3], pa.int64())}), ["id"])
+    metrics = shown("SELECT sum(id) FROM lake.db.t WHERE id < (SELECT max(id) + 1 FROM lake.db.t WHERE kind <> 'c' AND id > 35)")
+    scans = [scan for scan in of_nodes(metrics, "Scan") if PLANNING in scan]
+    assert sorted((scan["number of result data files"], scan["number of equality delete files"]) for scan in scans) == [
+        ("2", "0"),
+        ("8", "2"),
+    ]
+
+
+def test_a_scan_of_partitions_shows_the_files_that_a_join_skipped(
+    spark: SparkSession, shown: Callable[[str], Metrics], lake: SqlCatalog
+) -> None:
+    spark.sql("CREATE TABLE lake.db.t (id BIGINT, name STRING) USING iceberg PARTITIONED BY (bucket(8, id))")
+    lake.load_table("db.t").append(pa.table({"id": range(100), "name": [str(number) for number in range(100)]}))
+    lake.create_table("db.small", pa.schema([("id", pa.int64()), ("n", pa.int64())])).append(pa.table({"id": [1, 2], "n": [7, 8]}))
+    metrics = shown("SELECT t.name FROM lake.db.t JOIN lake.db.small s ON t.id = s.id WHERE s.n = 7")
+    (scan,) = of_nodes(metrics, "BatchScan")
+    assert (scan["number of files read"], scan["number of data files skipped by a join"]) == ("1", "7")
+    assert (scan["number of result data files"], scan["number of scanned data manifests"]) == ("8", "1")
+    assert int(scan["size of files read (bytes)"].replace(",", "")) < int(scan["total data file size (bytes)"].replace(",", ""))
+
+
+def test_files_that_python_reads_are_shown(shown: Callable[[str], Metrics], lake: SqlCatalog) -> None:
+    table = lake.create_table("db.t", pa.schema([("id", pa.int64())]), properties={"write.format.default": "avro"})
+    table.append(pa.table({"id": range(5)}))
+    table.append(pa.table({"id": range(10, 15)}))
+    (scan,) = of_nodes(shown("SELECT sum(id) FROM lake.db.t WHERE id > 5"), "BatchScan")
+    assert (scan["number of result data files"], scan["number of data files skipped by column statistics"]) == ("1", "1")
+
+
+def test_statements_show_what_they_wrote_and_how_they_were_committed(shown: Callable[[str], Metrics], lake: SqlCatalog) -> None:
+    table = partitioned(lake, 3)
+    table.set_properties({"write.merge.mode": "merge-on-read"})
+    (insert,) = of_nodes(shown("INSERT INTO lake.db.t VALUES (100, 'c'), (101, 'd')"), "Execute")
+    added = table.refresh().current_snapshot()
+    assert added is not None
+    assert (insert["number of inserted rows"], insert["number of added data files"], insert["number of commit attempts"]) == ("2", "2", "1")
+    assert insert["total size of added files"] == f"{int(added.summary['added-files-size'])}.0 B"
+    assert "ms" in insert["total commit duration"] or " s" in insert["total commit duration"]
+    merge = (
+        "MERGE INTO lake.db.t USING (SELECT explode(array(3L, 777L)) AS id, 'a' AS kind) s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+    )
+    statement, *inner = of_nodes(shown(merge), "Execute")
+    assert statement in inner  # of the statement with its counts, and of the write that it runs
+    assert (statement["number of inserted rows"], statement["number of deleted rows"]) == ("1", "1")
+    assert (statement["number of added data files"], statement["number of added delete files"]) == ("1", "1")
+    assert of_nodes(shown("DELETE FROM lake.db.t WHERE kind = 'd'"), "Execute")[0]["number of removed data files"] == "1"
+
+
+def test_writes_of_frames_show_the_same_and_a_failed_one_nothing(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    partitioned(lake)
+    rows = spark.range(3, numPartitions=1).selectExpr("id", "'x' AS kind")
+    before = executions(spark)
+    rows.writeTo("lake.db.t").append()
+    (write,) = of_nodes(metrics_since(spark, before), "AppendData")
+    assert (write["number of inserted rows"], write["number of added data files"], write["number of commit attempts"]) == ("3", "1", "1")
+    before = executions(spark)
+    rows.writeTo("lake.db.t").overwritePartitions()
+    (write,) = of_nodes(metrics_since(spark, before), "Execute")
+    assert (write["number of inserted rows"], write["number of deleted rows"]) == ("3", "3")
+    before = executions(spark)
+    with pytest.raises(PySparkException, match="NULL value"):
+        spark.range(1).selectExpr("CAST(NULL AS BIGINT) AS id", "'x' AS kind").writeTo("lake.db.t").append()
+    assert [name for name, _ in metrics_since(spark, before) if name.startswith("AppendData")]
+    assert not any(shown.get("number of inserted rows", "0") != "0" for _, shown in metrics_since(spark, before))
