@@ -219,7 +219,7 @@ class RepairPlan(Reportable):
 
     def _parts(self, most: int | None) -> Iterator[Part]:
         if not self.has_faults:
-            yield Prose("No check found a problem.")
+            yield Prose("Nothing is wrong in what was checked.")
             return
         if self.repairs:
             columns = (Column("repair", whole=True), Column("chosen"), Column("places", is_number=True), Column("what", rank=1))
