@@ -515,7 +515,7 @@ def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
 
 def optimized_plan(rows: DataFrame) -> Any:
     """Return Spark's optimized logical plan of the rows of a scan, with whole variants; `bridge/java/SparkRule.java` pushes down what the query extracts."""
-    return _native_scans(rows.sparkSession).optimized(rows._jdf)
+    return native_scans(rows.sparkSession).optimized(rows._jdf)
 
 
 def native_rows(spark: SparkSession, files: Any, **arguments: Any) -> DataFrame:
