@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.inspect.example import WHERE, make_lake
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.cli.main import main
+from icefloe.display import progress
 
 JsonCommand = Callable[..., Any]
 LOOKS = [
@@ -238,6 +240,7 @@ def test_wrong_usage_has_exit_code_2(icefloe: Command, words: tuple[str, ...]) -
 
 
 def test_an_error_has_no_traceback(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "_hidden", threading.Event())  # later tests of this process show progress
     monkeypatch.setattr(sys, "argv", ["icefloe", "tree", "demo.nothing", "--warehouse", str(warehouse)])
     with pytest.raises(SystemExit) as end:
         main()
