@@ -1,6 +1,7 @@
 """Puffin files as containers: round trips, files of other writers, and errors with the file and the byte for every kind of damage."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,15 @@ from hypothesis import strategies as st
 from tests.repetitions import examples
 
 from icefloe.errors import InvalidInputError, InvalidPropertyError, PuffinFormatError
-from icefloe.spec.puffin.puffin_file import Blob, PuffinSource, in_memory_puffin, read_blob, read_file_metadata, write_puffin
+from icefloe.spec.puffin.puffin_file import (
+    Blob,
+    PuffinSource,
+    in_memory_puffin,
+    read_blob,
+    read_file_metadata,
+    with_blob_properties,
+    write_puffin,
+)
 from icefloe.spec.puffin.puffin_metadata import BlobMetadata, FileMetadata
 
 # The file that Java writes without blobs and properties.
@@ -73,6 +82,8 @@ def test_a_file_survives_writing_and_reading(blobs: list[Blob], properties: dict
             given_blob.sequence_number,
         )
         assert (read.compression_codec, read.properties) == (given_blob.compression_codec, given_blob.properties)
+    changed = [replace(kept, properties={**kept.properties, "x": "y"}) for kept in blobs]
+    assert with_blob_properties(content, "f", lambda stored: {**stored, "x": "y"}) == write_puffin(changed, properties=properties)[0]
 
 
 def test_a_file_without_blobs_is_the_32_bytes_that_java_writes() -> None:
