@@ -78,11 +78,12 @@ assert table.scan("id = 2").to_arrow().num_rows == 1
     assert "sqlglot" in loaded_by(script)
 
 
-def test_opening_a_table_loads_nothing_that_only_data_files_and_commits_need() -> None:
+def test_opening_a_table_loads_nothing_that_only_rows_and_commits_need() -> None:
     script = """
 import sys
-from icefloe.table import StaticTable, Table
-assert not {"pyarrow.parquet", "pyarrow.orc", "pyarrow.fs"} & set(sys.modules)
+from icefloe import StaticTable, Table
+loaded = {"pyarrow.parquet", "pyarrow.orc", "pyarrow.fs", "icefloe.operations.available_engines", "icefloe.datafile.stored_file"} & set(sys.modules)
+assert not loaded, loaded
 """
     assert (
         loaded_by(script) & {"asyncio", "ssl", "_hashlib", "tenacity", "sqlite3", "fastavro", "pandas", "sqlalchemy", "sqlglot", "rich"}

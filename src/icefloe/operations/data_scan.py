@@ -6,7 +6,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,12 +17,12 @@ from icefloe.formatting import short_text
 from icefloe.io.file_io_by_scheme import with_access
 from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
-from icefloe.operations.available_engines import IN_PROCESS, engine_named
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.engine import ScanRequest
 from icefloe.operations.other_frames import duckdb_connection, pandas_frame, polars_frame, ray_dataset
 from icefloe.operations.parallel_requests import in_threads, return_freed_memory
 from icefloe.scan.file_scan_task import FileScanTask
-from icefloe.scan.scan_plan import ScanPlan
+from icefloe.scan.scan_plan import ScanPlan, consume_parts
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.scan.server_plan import PlanRequest, ServerPlanner
 from icefloe.scan.snapshot_row_count import rows_of_snapshot
@@ -45,6 +45,11 @@ from icefloe.spec.schema.schema_history import relax_required_fields, required_f
 from icefloe.spec.tolerance import Tolerance
 from icefloe.spec.types import NestedField, UUIDType
 from icefloe.stores.metrics_report import MetricsReporter, scan_report
+
+if TYPE_CHECKING:
+    from icefloe.operations import available_engines
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    available_engines = lazy_module("icefloe.operations.available_engines")
 
 _APPEND = "append"  # the operation of snapshots that only add data files
 # Local manifests of at most this many bytes are read without threads. Starting threads takes longer: 2 manifests with one file each take 2 ms without threads,
@@ -414,11 +419,7 @@ class DataScan:
         """
         parts = list(self.plan(include_statistics=include_statistics).parts)
         return_freed_memory(sum(map(len, parts)))
-        tasks: list[FileScanTask] = []
-        while parts:
-            # The columns of a part are released as soon as its tasks exist, so that a large scan is not in memory twice.
-            tasks.extend(parts.pop(0).tasks())
-        return tasks
+        return consume_parts(parts)
 
     def to_arrow(self) -> Any:
         """Read the rows in this process.
@@ -433,7 +434,7 @@ class DataScan:
             NoSuchFileError, DataFileFormatError: a file is missing or damaged.
         """
         request = self.request()
-        rows, columns = IN_PROCESS.read(request), request.projection
+        rows, columns = available_engines.IN_PROCESS.read(request), request.projection
         if not _has_uuids(columns):
             return rows
         return pa.Table.from_batches((with_uuid_type(batch, columns) for batch in rows.to_batches()), columns.as_arrow())
@@ -448,7 +449,7 @@ class DataScan:
             IcefloeError: as for `to_arrow`; errors of files are raised when their rows are read.
         """
         request = self.request()
-        rows, columns = IN_PROCESS.read_batches(request), request.projection
+        rows, columns = available_engines.IN_PROCESS.read_batches(request), request.projection
         if not _has_uuids(columns):
             return rows
         return pa.RecordBatchReader.from_batches(columns.as_arrow(), (with_uuid_type(batch, columns) for batch in rows))
@@ -516,7 +517,7 @@ class DataScan:
             EngineError: Spark cannot be used.
             IcefloeError: as for `plan`.
         """
-        return engine_named("spark").read(self.request())
+        return available_engines.engine_named("spark").read(self.request())
 
     def count(self) -> int:
         """Count the matching rows.

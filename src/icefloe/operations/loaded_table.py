@@ -5,7 +5,7 @@ Spec: Table Metadata; Snapshots; Snapshot References.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from icefloe.commit.attempt import Action
 from icefloe.commit.ref_changes import snapshot_named
@@ -14,13 +14,12 @@ from icefloe.display.report import Facts, Report
 from icefloe.display.reports_of_values import columns_grid
 from icefloe.errors import InvalidInputError, visible
 from icefloe.formatting import MOST_SHOWN, count_text, short_text
-from icefloe.operations.column_statistics import TableStatistics, read_statistics
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.commit_loop import commit
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.location_provider import LocationProvider
 from icefloe.operations.metadata_cache import LoadedMetadata, reload_metadata
 from icefloe.operations.other_frames import bodo_frame, daft_frame, datafusion_provider, datafusion_table, polars_lazy_frame
-from icefloe.operations.partition_statistics import read_partition_statistics
 from icefloe.operations.pending_change import ChangeTarget, CommitReport, MutationContext
 from icefloe.operations.pyiceberg_compat import TableSnapshot, table_snapshot
 from icefloe.operations.snapshot_display import SnapshotList, growth_figure
@@ -43,6 +42,12 @@ from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
 from icefloe.spec.schema.schema import Schema
 from icefloe.stores.metrics_report import MetricsReporter
+
+if TYPE_CHECKING:
+    from icefloe.operations import column_statistics, partition_statistics
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    column_statistics = lazy_module("icefloe.operations.column_statistics")
+    partition_statistics = lazy_module("icefloe.operations.partition_statistics")
 
 
 class TableReader:
@@ -299,7 +304,7 @@ class TableReader:
         scan = self.scan(row_filter, selected_fields, case_sensitive, to_snapshot_id_inclusive, options, limit)
         return scan.appended_after(from_snapshot_id_exclusive)
 
-    def statistics(self, snapshot_id: int | None = None) -> TableStatistics | None:
+    def statistics(self, snapshot_id: int | None = None) -> "column_statistics.TableStatistics | None":
         """Return the content of a snapshot's statistics file: the numbers of distinct values of columns, and other blobs.
 
         Args:
@@ -311,7 +316,7 @@ class TableReader:
         Raises:
             NoSuchSnapshotError: the snapshot is not in the table.
         """
-        return read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+        return column_statistics.read_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def partition_statistics(self, snapshot_id: int | None = None) -> Any:
         """Return the partition statistics of a snapshot.
@@ -328,7 +333,7 @@ class TableReader:
             DataFileFormatError: the file is damaged, or has a wrong format.
         Spec: Partition Statistics File, for the columns.
         """
-        return read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+        return partition_statistics.read_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def to_polars(self) -> Any:
         """Return the table as a `polars.LazyFrame`. When a query is collected, it reads only the rows and columns that the query needs.

@@ -16,13 +16,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from icefloe.commit.staged_snapshot import WAP_ID
 from icefloe.errors import InvalidInputError
-from icefloe.operations.available_engines import IN_PROCESS, engine_named
+from icefloe.lazy_imports import lazy_module
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.table_properties import WAP_ENABLED
+
+if TYPE_CHECKING:
+    from icefloe.operations import available_engines
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    available_engines = lazy_module("icefloe.operations.available_engines")
 
 # The names of the settings in the engine's session, as in Iceberg's Spark integration.
 _ID_SETTING, _BRANCH_SETTING = "spark.wap.id", "spark.wap.branch"
@@ -117,4 +123,4 @@ def branch_to_read(metadata: TableMetadata) -> str | None:
 
 def _setting(name: str) -> str | None:
     # A Spark Connect session has settings too, although Spark does not run in this process.
-    return (engine_named("spark") if "pyspark" in sys.modules else IN_PROCESS).setting(name) or None
+    return (available_engines.engine_named("spark") if "pyspark" in sys.modules else available_engines.IN_PROCESS).setting(name) or None

@@ -99,7 +99,9 @@ class LazyFiles(Sequence[DataFile]):
         return hash(tuple(self))
 
 
-def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, ...]]:
+def partition_tuples(
+    rows: Any, partition_type: StructType, shared: dict[tuple[Any, ...], tuple[Any, ...]] | None = None
+) -> list[tuple[Any, ...]]:
     """Return the partition tuple of each row of a `ManifestColumns` table: physical values in spec order. Equal tuples are the same object."""
     fields_of = [(primitive(field.field_type), rows[partition_column(field.field_id)]) for field in partition_type.fields]
     if not fields_of:
@@ -116,6 +118,8 @@ def partition_tuples(rows: Any, partition_type: StructType) -> list[tuple[Any, .
     parts = zip(fields_of, encoded, strict=True)
     values = [(physical_list(kind, part.dictionary), numpy_of(part.indices)[first].tolist()) for (kind, _), part in parts]
     distinct = list(zip(*(map(of_field.__getitem__, indices) for of_field, indices in values), strict=True))
+    if shared is not None:
+        distinct = list(map(shared.setdefault, distinct, distinct))
     return [distinct[code] for code in codes.tolist()]
 
 

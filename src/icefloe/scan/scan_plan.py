@@ -4,6 +4,7 @@ A plan of a million files consists of columns; task objects are created in slice
 Spec: Scan Planning; Data File Fields.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
@@ -90,9 +91,9 @@ class PlannedFiles:
         rows = numpy_of(self.entries["record_count"])
         return rows if self.delete_offsets is None else np.where(np.diff(self.delete_offsets) == 0, rows, 0)
 
-    def tasks(self) -> Iterator[FileScanTask]:
-        """Yield one task for each file, in the order of the manifests."""
-        partitions = self.partitions(self.entries)
+    def tasks(self, shared: dict[tuple[Any, ...], tuple[Any, ...]] | None = None) -> Iterator[FileScanTask]:
+        """Yield one task for each file, in the order of the manifests. Partition tuples that equal one in `shared` are the same object; others are added."""
+        partitions = partition_tuples(self.entries, self.partition_type, shared)
         for start in range(0, len(self), SLICE_ROWS):
             rows = self.entries.slice(start, SLICE_ROWS)
             files = file_objects(rows, self.spec_id, partitions[start : start + SLICE_ROWS], self.statistics)
@@ -397,6 +398,16 @@ class ScanPlan:
         return replace(
             self, parts=tuple(part.with_delete_files(used, files) for part in parts), kept=_count_files(parts), delete_files=files
         )
+
+
+def consume_parts(parts: list[PlannedFiles]) -> list[FileScanTask]:
+    """Return the tasks of all parts. The list becomes empty: each part is released once its tasks exist, so that a large scan is not in memory twice."""
+    shared: dict[int, dict[tuple[Any, ...], tuple[Any, ...]]] = defaultdict(dict)  # by partition spec
+    tasks: list[FileScanTask] = []
+    while parts:
+        part = parts.pop(0)
+        tasks.extend(part.tasks(shared[part.spec_id]))
+    return tasks
 
 
 def _count_files(parts: Sequence[PlannedFiles]) -> FileCounts:

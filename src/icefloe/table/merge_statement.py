@@ -5,12 +5,17 @@ This module builds the statement's text and quotes its names; an engine runs it 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icefloe.errors import InvalidInputError
-from icefloe.operations.available_engines import engine_choice
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.engine import Statement
 from icefloe.operations.write_result import WriteResult
+
+if TYPE_CHECKING:
+    from icefloe.operations import available_engines
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    available_engines = lazy_module("icefloe.operations.available_engines")
 
 Run = Callable[[Statement], WriteResult]
 _UPDATE_EXAMPLE = """pass expressions as text: update({"fare": "fare * 2"}, where="id = 20")"""
@@ -18,7 +23,7 @@ _UPDATE_EXAMPLE = """pass expressions as text: update({"fare": "fare * 2"}, wher
 
 def run_statement(table: Any, statement: Statement) -> WriteResult:
     """Run a statement on a table in the Spark session of this process, and commit it. Raises the errors of `EngineChoice.for_statements`."""
-    return engine_choice().for_statements(statement.operation).run_statement(table, statement)
+    return available_engines.engine_choice().for_statements(statement.operation).run_statement(table, statement)
 
 
 def update_statement(

@@ -10,7 +10,6 @@ from icefloe.commit.attempt import Action
 from icefloe.errors import ReadOnlyTableError
 from icefloe.io.file_io_by_scheme import load_file_io
 from icefloe.lazy_imports import lazy_module
-from icefloe.operations.column_statistics import TableStatistics
 from icefloe.operations.loaded_table import TableReader
 from icefloe.operations.metadata_cache import read_metadata_at
 from icefloe.operations.pending_change import CommitReport, MutationContext
@@ -20,8 +19,10 @@ from icefloe.table.transaction import Transaction
 
 if TYPE_CHECKING:
     from icefloe.metadata_tables import table_inspection
+    from icefloe.operations import column_statistics
 else:
     table_inspection = lazy_module("icefloe.metadata_tables.table_inspection")
+    column_statistics = lazy_module("icefloe.operations.column_statistics")
 
 
 class StaticTable(TableReader, TableMutations):
@@ -75,7 +76,7 @@ class StaticTable(TableReader, TableMutations):
         """
         raise self._read_only("changed")
 
-    def compute_statistics(self, *_columns: Any, **_options: Any) -> TableStatistics | None:
+    def compute_statistics(self, *_columns: Any, **_options: Any) -> "column_statistics.TableStatistics | None":
         """Refuse: a static table cannot be changed.
 
         Raises:

@@ -9,11 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from icefloe.lazy_imports import lazy_module
-from icefloe.operations.available_engines import engine_choice
-from icefloe.operations.column_statistics import TableStatistics, compute_statistics, plan_statistics
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.loaded_table import LoadedTable
-from icefloe.operations.partition_statistics import compute_partition_statistics, plan_partition_statistics
 from icefloe.operations.statistics_plan import StatisticsPlan
 from icefloe.operations.write_result import WriteResult
 from icefloe.spec.metadata.snapshot_ref import MAIN
@@ -24,8 +21,12 @@ from icefloe.table.transaction import Transaction
 if TYPE_CHECKING:  # imported at first use, so that opening a table is quick
     from icefloe.maintenance import table_maintenance
     from icefloe.metadata_tables import table_inspection
+    from icefloe.operations import available_engines, column_statistics, partition_statistics
     from icefloe.repair import repair_plan, repairs
 else:
+    available_engines = lazy_module("icefloe.operations.available_engines")
+    column_statistics = lazy_module("icefloe.operations.column_statistics")
+    partition_statistics = lazy_module("icefloe.operations.partition_statistics")
     table_maintenance = lazy_module("icefloe.maintenance.table_maintenance")
     table_inspection = lazy_module("icefloe.metadata_tables.table_inspection")
     repair_plan = lazy_module("icefloe.repair.repair_plan")
@@ -100,12 +101,12 @@ class Table(LoadedTable, TableMutations):
         Raises:
             UnsupportedFeatureError: no classic Spark session runs in this process.
         """
-        engine_choice().for_statements("merge")  # raises before the statement is built if nothing could run it
+        available_engines.engine_choice().for_statements("merge")  # raises before the statement is built if nothing could run it
         return merge_statement(lambda statement: run_statement(self, statement), source, on, branch, snapshot_properties)
 
     def compute_statistics(
         self, columns: Sequence[str] | None = None, snapshot_id: int | None = None, *, engine: str | None = None
-    ) -> TableStatistics | None:
+    ) -> "column_statistics.TableStatistics | None":
         """Count the distinct values of columns in a snapshot and commit the counts as its statistics file. Engines plan joins with them.
 
         Spark's tasks or this process read the columns batch by batch. Statistics that the snapshot already has for other columns are kept.
@@ -127,7 +128,7 @@ class Table(LoadedTable, TableMutations):
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         Spec: Table Statistics; Puffin file format.
         """
-        file = compute_statistics(self._scan_of(snapshot_id), columns, self._handle.ids, self.apply, engine)
+        file = column_statistics.compute_statistics(self._scan_of(snapshot_id), columns, self._handle.ids, self.apply, engine)
         return None if file is None else self.statistics(file.snapshot_id)
 
     def plan_statistics(self, columns: Sequence[str] | None = None, snapshot_id: int | None = None) -> StatisticsPlan | None:
@@ -139,7 +140,7 @@ class Table(LoadedTable, TableMutations):
         Raises:
             InvalidSchemaError, InvalidInputError, NoSuchSnapshotError: as `compute_statistics` does.
         """
-        return plan_statistics(self._scan_of(snapshot_id), self.full_name, columns)
+        return column_statistics.plan_statistics(self._scan_of(snapshot_id), self.full_name, columns)
 
     def plan_partition_statistics(self, snapshot_id: int | None = None) -> StatisticsPlan | None:
         """Return what `compute_partition_statistics` with the same arguments would read, and compute nothing.
@@ -151,7 +152,7 @@ class Table(LoadedTable, TableMutations):
         Raises:
             InvalidInputError, NoSuchSnapshotError: as `compute_partition_statistics` does.
         """
-        return plan_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
+        return partition_statistics.plan_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id)
 
     def compute_partition_statistics(self, snapshot_id: int | None = None) -> Any:
         """Count rows, files and deletes of each partition of a snapshot and commit them as its partition statistics file.
@@ -171,7 +172,9 @@ class Table(LoadedTable, TableMutations):
             CommitUnknownError: the catalog's reply was lost; the commit may or may not have happened.
         Spec: Partition Statistics.
         """
-        file = compute_partition_statistics(self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self.apply)
+        file = partition_statistics.compute_partition_statistics(
+            self.metadata, self.io, self.full_name, snapshot_id, self._handle.ids, self.apply
+        )
         return None if file is None else self.partition_statistics(file.snapshot_id)
 
     def repair(

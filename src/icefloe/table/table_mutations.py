@@ -8,7 +8,7 @@ Spec: Snapshots; Row-level Deletes; Optimistic Concurrency; Schema Evolution; Pa
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from icefloe.commit.change_properties import (
     location_updates,
@@ -21,6 +21,7 @@ from icefloe.commit.conflicts import ConflictRules, isolation_rules
 from icefloe.commit.metadata_change import MetadataChange
 from icefloe.errors import InvalidInputError
 from icefloe.io.locations import qualify
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.changes.manage_snapshots import ManageSnapshots
 from icefloe.operations.changes.update_partitioning import UpdateSortOrder, UpdateSpec
 from icefloe.operations.changes.update_schema import UpdateSchema
@@ -31,15 +32,6 @@ from icefloe.operations.expiry.expire_snapshots import expire_snapshots
 from icefloe.operations.files.manifest_rewrite import RewriteManifestsResult, rewrite_manifests
 from icefloe.operations.files.update_snapshot import UpdateSnapshot
 from icefloe.operations.pending_change import ChangeTarget
-from icefloe.operations.rows.table_writes import (
-    PreparedWrite,
-    add_files,
-    append,
-    delete_keys,
-    overwrite_partitions,
-    replace_rows,
-    upsert,
-)
 from icefloe.operations.warnings_once import warn_of_properties
 from icefloe.operations.write_result import WriteResult
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -48,6 +40,11 @@ from icefloe.spec.metadata.metadata_updates import Update
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.metadata.unused_properties import unused_properties
+
+if TYPE_CHECKING:
+    from icefloe.operations.rows import table_writes
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    table_writes = lazy_module("icefloe.operations.rows.table_writes")
 
 
 class TableMutations(ChangeTarget):
@@ -75,7 +72,7 @@ class TableMutations(ChangeTarget):
             CommitUnknownError: the catalog's reply was lost. No file was deleted.
         """
         start = self.mutation_context()
-        return self._write(append(start.handle, start.metadata, df, snapshot_properties or {}, branch))
+        return self._write(table_writes.append(start.handle, start.metadata, df, snapshot_properties or {}, branch))
 
     def delete(
         self,
@@ -176,7 +173,7 @@ class TableMutations(ChangeTarget):
         """
         start = self.mutation_context()
         return self._write(
-            upsert(
+            table_writes.upsert(
                 start.handle,
                 start.metadata,
                 df,
@@ -221,7 +218,9 @@ class TableMutations(ChangeTarget):
         """
         start = self.mutation_context()
         return self._write(
-            add_files(start.handle, start.metadata, file_paths, snapshot_properties or {}, branch, check_duplicates=check_duplicate_files)
+            table_writes.add_files(
+                start.handle, start.metadata, file_paths, snapshot_properties or {}, branch, check_duplicates=check_duplicate_files
+            )
         )
 
     def delete_keys(
@@ -251,7 +250,7 @@ class TableMutations(ChangeTarget):
             UnsupportedFeatureError: the table is of format version 1.
         """
         start = self.mutation_context()
-        return self._write(delete_keys(start.handle, start.metadata, rows, key_columns, snapshot_properties or {}, branch))
+        return self._write(table_writes.delete_keys(start.handle, start.metadata, rows, key_columns, snapshot_properties or {}, branch))
 
     def dynamic_partition_overwrite(
         self,
@@ -283,7 +282,7 @@ class TableMutations(ChangeTarget):
         """
         rules = isolation_rules(isolation_level, validate_from_snapshot_id)
         start = self.mutation_context()
-        return self._write(overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
+        return self._write(table_writes.overwrite_partitions(start.handle, start.metadata, df, snapshot_properties or {}, branch, rules))
 
     def update_snapshot(self, snapshot_properties: Mapping[str, str] | None = None, branch: str | None = MAIN) -> UpdateSnapshot:
         """Start a snapshot that adds or removes existing files: `with table.update_snapshot().fast_append() as update: update.append_data_file(file)`.
@@ -520,7 +519,7 @@ class TableMutations(ChangeTarget):
             allow_outside=allow_outside,
         )
 
-    def _write(self, write: PreparedWrite) -> WriteResult:
+    def _write(self, write: "table_writes.PreparedWrite") -> WriteResult:
         report = self.apply(write.action)
         return committed_result(write.result(report.attempt, report.attempts), report)
 
@@ -544,7 +543,7 @@ class TableMutations(ChangeTarget):
             )
         expression = to_expression(row_filter)
         return self._write(
-            replace_rows(
+            table_writes.replace_rows(
                 start.handle,
                 start.metadata,
                 rows,

@@ -6,13 +6,13 @@ meanwhile is kept. `unreachable_files.py` finds the files that snapshots use. Sp
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from icefloe.errors import FormatError, IcefloeError, NotFoundError, Problem, StorageError, UnsupportedError
 from icefloe.io.bulk_delete import delete_files
-from icefloe.operations.available_engines import IN_PROCESS, engine_choice
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.unreachable_files import (
     FileKind,
     SnapshotFiles,
@@ -28,6 +28,11 @@ from icefloe.operations.unreachable_files import (
 )
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
+
+if TYPE_CHECKING:
+    from icefloe.operations import available_engines
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    available_engines = lazy_module("icefloe.operations.available_engines")
 
 Read = Callable[[str], bytes]
 
@@ -100,10 +105,11 @@ class Cleaner:
         return replace(plan, unreachable=replace(plan.unreachable, files=files))
 
     def _find(self, gone: Any, kept: Any) -> Unreachable:
-        engine = engine_choice().for_many(len(gone) + len(kept), engine_choice().manifests, self.engine)
+        choice = available_engines.engine_choice()
+        engine = choice.for_many(len(gone) + len(kept), choice.manifests, self.engine)
         # Until they are written, a transaction's manifests exist only in this process, so this process reads them.
-        if engine is IN_PROCESS or not self.is_written:
-            return find_unreachable(IN_PROCESS, self.table_name, gone, kept, self.read, self.io)
+        if engine is available_engines.IN_PROCESS or not self.is_written:
+            return find_unreachable(available_engines.IN_PROCESS, self.table_name, gone, kept, self.read, self.io)
         return find_unreachable(engine, self.table_name, gone, kept, self.io.read, self.io)
 
     def _refusal(self, error: IcefloeError) -> IcefloeError:

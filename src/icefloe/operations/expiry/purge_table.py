@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from icefloe.display.reportable import MOST_LINES, OperationResult
 from icefloe.errors import CommitConflictError, NotFoundError, Problem, StorageError
 from icefloe.formatting import count_text, size_text
 from icefloe.io.locations import place_of_file, place_of_folder
-from icefloe.operations.available_engines import IN_PROCESS
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.expiry.deletion_scope import deletion_scope, folder_names
 from icefloe.operations.expiry.expire_report import FileTotal, no_files, outcome_fields, problems_grid, report_columns, totals
 from icefloe.operations.expiry.file_cleanup import delete_in_order, statistics_files
@@ -34,6 +34,11 @@ from icefloe.operations.unreachable_files import (
 )
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.stores.catalog_store import KeepsFolders
+
+if TYPE_CHECKING:
+    from icefloe.operations import available_engines
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    available_engines = lazy_module("icefloe.operations.available_engines")
 
 # How often the files of a table are looked up again because another writer committed, until the purge fails.
 TRIES = 100
@@ -150,7 +155,7 @@ def _files_of(handle: TableHandle, loaded: LoadedMetadata) -> PurgeReport:
     nothing = files_of_snapshots((), io.read, must=True)
 
     def find(gone: Any, kept: Any) -> Unreachable:
-        return find_unreachable(IN_PROCESS, handle.table_name, gone, kept, io.read, io)
+        return find_unreachable(available_engines.IN_PROCESS, handle.table_name, gone, kept, io.read, io)
 
     reached = unreachable_files(everything, nothing, find)
     statistics = statistics_files(metadata, metadata.snapshots.ids())

@@ -5,12 +5,13 @@ Spec: Writing Data Files; Snapshots.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from icefloe.commit.attempt import CommitContext
 from icefloe.commit.staged_snapshot import WAP_ID, check_wap_id_is_new
 from icefloe.datafile.write_target import WriteTarget
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
-from icefloe.operations.available_engines import engine_choice
+from icefloe.lazy_imports import lazy_module
 from icefloe.operations.engine import Engine
 from icefloe.operations.own_location import check_paths_for_writes
 from icefloe.operations.parallel_requests import in_threads
@@ -25,6 +26,11 @@ from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER
 from icefloe.spec.schema.nesting import check_write_nesting
 from icefloe.spec.schema.schema import Schema
 from icefloe.version import __version__
+
+if TYPE_CHECKING:
+    from icefloe.operations import available_engines
+else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    available_engines = lazy_module("icefloe.operations.available_engines")
 
 
 def write_target(handle: TableHandle, metadata: TableMetadata) -> WriteTarget:
@@ -109,7 +115,7 @@ def snapshot_context(
         # As in Java, the entries with the writer's name and version override those of the caller.
         snapshot_properties={
             **property_texts(snapshot_properties, "snapshot"),
-            **(engine or engine_choice().running()).environment(),
+            **(engine or available_engines.engine_choice().running()).environment(),
             "iceberg-version": f"Icefloe {__version__}",
         },
         parallel=in_threads,
