@@ -1,12 +1,11 @@
 """No source of the package executes data: every use of pickle, eval, shells and imports by name is in a list, each with its reason."""
 
 import ast
-from collections.abc import Generator, Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator, Sequence
 
-import icefloe
+from tests.architecture import sources
+from tests.architecture.sources import PACKAGE, nodes_of
 
-PACKAGE = Path(icefloe.__file__).parent
 # Modules that make objects or code of bytes.
 MODULES = frozenset(
     {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "shelve", "code", "codeop", "runpy", "pty"}
@@ -83,10 +82,10 @@ ALLOWED: dict[tuple[str, str], str] = {
 }
 
 
-def uses(tree: ast.AST) -> Iterator[str]:
-    """What a source uses of the above, under the name that `ALLOWED` has for it."""
-    called = yield from _imports(tree)
-    for node in ast.walk(tree):
+def uses(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """What a source with these nodes uses of the above, under the name that `ALLOWED` has for it."""
+    called = yield from _imports(nodes)
+    for node in nodes:
         if isinstance(node, ast.Name) and node.id in BUILTINS:
             yield node.id
         elif isinstance(node, ast.Name | ast.Attribute):
@@ -103,10 +102,10 @@ def uses(tree: ast.AST) -> Iterator[str]:
             yield f"{node.arg}="
 
 
-def _imports(tree: ast.AST) -> Generator[str, None, dict[str, str]]:
+def _imports(nodes: Sequence[ast.AST]) -> Generator[str, None, dict[str, str]]:
     """What the imports of a source use; returns the full names behind its local ones."""
     called: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 root = alias.name.split(".")[0]
@@ -147,7 +146,8 @@ def _full_name(node: ast.expr, called: dict[str, str]) -> str:
 
 
 def test_every_use_is_listed_and_every_listed_use_is_there() -> None:
-    found = {(str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in uses(ast.parse(path.read_text("utf-8")))}
+    kinds = (ast.Import, ast.ImportFrom, ast.Assign, ast.Name, ast.Attribute, ast.keyword)
+    found = {(str(path.relative_to(PACKAGE)), what) for path in sources.MODULES for what in uses(list(nodes_of(path, *kinds)))}
     assert sorted(found - ALLOWED.keys()) == [], "each new use needs a reason in the list, or better another way"
     assert sorted(ALLOWED.keys() - found) == [], "what is gone leaves the list"
 
@@ -181,4 +181,4 @@ def test_a_use_is_seen_however_it_is_spelled() -> None:
         "from importlib import import_module\nimport_module(name)": ["importlib.import_module"],
         "import numpy as np\nnp.load(f, allow_pickle=True)": ["allow_pickle="],
     }
-    assert {text: sorted(set(uses(ast.parse(text)))) for text in spelled} == spelled
+    assert {text: sorted(set(uses(list(ast.walk(ast.parse(text)))))) for text in spelled} == spelled

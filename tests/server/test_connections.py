@@ -34,7 +34,9 @@ def running(folder: Path, **limits: Any) -> Iterator[tuple[str, int, uvicorn.Ser
         catalog.properties = strict_properties(catalog.properties)
         most = ServerLimits(**{"connections": MOST, "refused_per_second": 0, "requests_per_second": 0, **limits})
         listening = socket.create_server(("127.0.0.1", 0))
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # few responses fill it; the system's own would take those of 20,000 requests
+        listening.setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, 4096
+        )  # few responses fill it; the system's own would take those of 20,000 requests
         host, port = listening.getsockname()
         server = uvicorn.Server(server_config(ServerSettings(catalog=catalog, users=USERS, limits=most, key=b"k" * 32), port, None))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
