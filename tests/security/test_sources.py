@@ -50,6 +50,10 @@ ALLOWED: dict[tuple[str, str], str] = {
         "importlib.import_module",
     ): "modules by names that are constants in the sources, which a test of the architecture compares with import statements",
     (
+        "operations/parallel_requests.py",
+        "ctypes.CDLL",
+    ): "the C library that this process has loaded, for `malloc_trim`, whose only argument is a constant",
+    (
         "optional_packages.py",
         "importlib.import_module",
     ): "packages of the extras, by names that are constants in the sources of the features",
