@@ -240,7 +240,8 @@ def test_large_files_are_split_at_row_groups_and_small_ones_combined() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.lists(st.integers(0, 600), max_size=9)), max_size=6), st.integers(1, 300))
 def test_every_row_group_is_read_once(files: list[tuple[int, list[int]]], bytes_per_task: int) -> None:
-    tasks = [replace(task(size, *offsets), spec_id=number) for number, (size, offsets) in enumerate(files)]
+    whole = [task(size, *offsets) for size, offsets in files]
+    tasks = [replace(whole_task, file=replace(whole_task.file, spec_id=number)) for number, whole_task in enumerate(whole)]
     parts = [part for group in pack_tasks(tasks, bytes_per_task=bytes_per_task) for part in group]
     for number, (_, offsets) in enumerate(files):
         for offset in offsets:
