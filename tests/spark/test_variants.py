@@ -213,3 +213,25 @@ def test_settings_that_change_what_spark_reads_of_variants_change_no_rows(
         finally:
             spark.conf.unset(f"spark.sql.{setting}")
         assert setting in caplog.text
+
+
+def test_spark_writes_shredded_variants_by_property_option_and_setting_and_reads_them(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = lake.create_table("db.t", NESTED.select("id", "v"), properties={**V3, "write.parquet.shred-variants": "true"})
+    given = spark.range(20).selectExpr("id", """if(id = 3, null, parse_json(concat('{"a":', id, ',"b":"x', id % 3, '"}'))) AS v""")
+    given.coalesce(1).writeTo("lake.db.t").append()
+    spark.conf.set("spark.sql.iceberg.shred-variants", "false")
+    try:
+        given.coalesce(1).writeTo("lake.db.t").append()
+        given.coalesce(1).writeTo("lake.db.t").option("shred-variants", "true").append()
+    finally:
+        spark.conf.unset("spark.sql.iceberg.shred-variants")
+    table.refresh()
+    types = [pq.ParquetFile(task.file.file_path).schema_arrow.field("v").type for task in table.scan().plan_files()]
+    assert sorted(kind.num_fields for kind in types) == [2, 3, 3]
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        frame = spark.sql("SELECT id, variant_get(v, '$.a', 'int') FROM lake.db.t WHERE variant_get(v, '$.b', 'string') = 'x1'")
+        assert sorted(map(tuple, frame.collect())) == sorted([(i, i) for i in range(20) if i % 3 == 1] * 3)
+        assert_same(spark.sql("SELECT * FROM lake.db.t").collect(), table)
+    assert not caplog.records

@@ -1,6 +1,6 @@
 """`unshred`: reconstruct shredded variants, whose parts a file stores in separate columns, as structs of `metadata` and `value`.
 
-`spec/variant_bytes.py` encodes the values. Icefloe does not write shredded variants. Spec: Parquet, Variant Shredding.
+`spec/variant_bytes.py` encodes the values, and `variant_shredder.py` shreds them. Spec: Parquet, Variant Shredding.
 """
 
 from collections.abc import Callable, Sequence

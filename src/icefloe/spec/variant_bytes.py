@@ -167,12 +167,29 @@ def object_fields(names: VariantNames, value: bytes) -> dict[str, bytes]:
     """
     if basic_type(value) != OBJECT:
         raise FormatError("the value of a variant is not an object")
+    ids, members = _members(value)
+    return dict(zip(names.of(ids), members, strict=True))
+
+
+def array_elements(value: bytes) -> list[bytes]:
+    """Return the bytes of each element of an array.
+
+    Raises:
+        FormatError: The value is not an array, or is damaged.
+    """
+    if basic_type(value) != ARRAY:
+        raise FormatError("the value of a variant is not an array")
+    return _members(value)[1]
+
+
+def _members(value: bytes) -> tuple[Sequence[int], list[bytes]]:
+    """Return the ids of the names in an object (none in an array), and the bytes of each member."""
     try:
         parts = container(value, 0)
-        return {
-            name: slice_bytes(value, start, start + _size(value, start))
-            for name, start in zip(names.of(parts.ids), parts.starts, strict=True)
-        }
+        sizes = [_size(value, start) for start in parts.starts]
+        if sum(sizes) > len(value):
+            raise FormatError("the values of a variant overlap")
+        return parts.ids, [slice_bytes(value, start, start + size) for start, size in zip(parts.starts, sizes, strict=True)]
     except IndexError as error:
         raise FormatError(f"the value of a variant is damaged: {error}") from error
 
@@ -208,14 +225,17 @@ def _size(value: bytes, position: int) -> int:
         return 1 + kind
     if basic != PRIMITIVE:
         return container(value, position).end - position
+    return 5 + number_at(value, position + 1, 4) if kind in (BINARY, STRING) else primitive_size(kind)
+
+
+def primitive_size(kind: int) -> int:
+    """Return the size in bytes of a primitive value of a kind with a fixed size. Raises `FormatError` if there is no such kind."""
     if kind in (NULL, TRUE, FALSE):
         return 1
     if kind in LAYOUTS:
         return 1 + LAYOUTS[kind].size
     if kind in DECIMAL_WIDTHS:
         return 2 + DECIMAL_WIDTHS[kind]
-    if kind in (BINARY, STRING):
-        return 5 + number_at(value, position + 1, 4)
     if kind == UUID_KIND:
         return 17
     raise FormatError(f"the value of a variant is of the unknown primitive kind {kind}")

@@ -100,7 +100,7 @@ def test_settings_and_options_without_effect_log_one_warning_per_session(
         assert [line for line in caplog.messages if "has no effect" in line] == []
         warnings_once._WARNED.clear()
         sql("INSERT INTO lake.db.t VALUES (2, 'b')")
-        assert f"{SESSION_PREFIX}shred-variants" in warned(caplog, "setting")
+        assert f"{SESSION_PREFIX}locality.enabled" in warned(caplog, "setting")
     finally:
         for name in UNUSED_SETTINGS:
             spark.conf.unset(SESSION_PREFIX + name)

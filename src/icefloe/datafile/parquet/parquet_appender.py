@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from icefloe.datafile.file_appender import (
 )
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, ParquetMetrics, RowObservations, columns_with_modes
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
+from icefloe.datafile.variant_shredder import infer_typed_value, shred_variants, shredded_type, stored_paths
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
 from icefloe.io.storage_errors import storage_error
 from icefloe.lazy_imports import lazy_module
@@ -36,11 +37,12 @@ from icefloe.spec.manifest.data_file import FileFormat
 from icefloe.spec.metadata import table_properties
 from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_extensions import VARIANT_STORAGE
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.arrow_types import FIELD_ID_KEY, type_to_arrow
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_json import schema_to_json
-from icefloe.spec.types import BooleanType, IcebergType, NestedField, UUIDType
+from icefloe.spec.types import BooleanType, IcebergType, NestedField, UUIDType, VariantType
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq
@@ -101,13 +103,41 @@ class ParquetAppenderFactory(FileAppenderFactory):
     annotations: Mapping[int, bytes]
     blooms: BloomFilters
     metrics: ParquetMetrics
+    # The number of rows from which the columns of shredded variants are chosen for each file; 0 if variants are written whole.
+    inference_rows: int
+    # The type of the column `typed_value` of each variant that is shredded in a file, by the position of the column.
+    typed_values: Mapping[int, Any] = field(default_factory=dict)
 
     def new_appender(self, io: FileIO, location: str, sample: Any) -> "ParquetAppender":
         """Create a file. `sample` is its first row group, from which encodings are chosen."""
-        return ParquetAppender(io, location, self, sample)
+        return ParquetAppender(io, location, self._with_shredding(sample), sample)
 
-    def small_file_encoder(self, table: Any) -> "SmallParquetFiles":
-        return SmallParquetFiles(self, table)
+    def small_file_encoder(self, table: Any) -> "SmallParquetFiles | None":
+        return None if self.inference_rows else SmallParquetFiles(self, table)  # the columns of shredded variants differ between files
+
+    def _with_shredding(self, sample: Any) -> "ParquetAppenderFactory":
+        """Return the factory of a file whose variants are shredded into columns that fit the first rows of `sample`. JAVA: VariantShreddingAnalyzer."""
+        if not self.inference_rows:
+            return self
+        rows = self.in_file_schema(sample.slice(0, self.inference_rows))
+        inferred = {
+            position: infer_typed_value(rows.column(position))
+            for position, column in enumerate(self.fields)
+            if isinstance(column.field_type, VariantType)
+        }
+        typed_values = {position: typed for position, typed in inferred.items() if typed is not None}
+        file_schema, added = self.file_schema, dict[int, int]()
+        for position, typed in typed_values.items():
+            stored = file_schema.field(position).with_type(shredded_type(typed))
+            file_schema = file_schema.set(position, stored)
+            added[position] = len(stored_paths(stored.type, stored.name)) - len(
+                stored_paths(self.file_schema.field(position).type, stored.name)
+            )
+        columns = tuple(
+            (replace(leaf, place=leaf.place + sum(count for position, count in added.items() if position < leaf.steps[0])), mode)
+            for leaf, mode in self.columns
+        )
+        return replace(self, file_schema=file_schema, columns=columns, metrics=ParquetMetrics(columns), typed_values=typed_values)
 
     def new_output(self, out: Any, sample: Any) -> "ParquetOutput":
         """Begin a Parquet file in an open output file. `sample` is its first row group, from which encodings are chosen.
@@ -122,7 +152,7 @@ class ParquetAppenderFactory(FileAppenderFactory):
                 sink,
                 self.file_schema,
                 metadata_collector=footers,
-                use_dictionary=dictionary_columns(sample, (leaf for leaf, _ in self.columns)),
+                use_dictionary=[*dictionary_columns(sample, (leaf for leaf, _ in self.columns)), *self._shredded_columns()],
                 **self.options,
                 **self.blooms.options(sample.num_rows),
             )
@@ -135,7 +165,20 @@ class ParquetAppenderFactory(FileAppenderFactory):
 
     def in_file_schema(self, table: Any) -> Any:
         """Return a table with the types of the file."""
-        return table if self.file_schema.equals(table.schema) else to_file_schema(table, self.fields, self.file_schema)
+        if not self.typed_values:
+            return table if self.file_schema.equals(table.schema) else to_file_schema(table, self.fields, self.file_schema)
+        whole = self.file_schema
+        for position in self.typed_values:
+            whole = whole.set(position, whole.field(position).with_type(VARIANT_STORAGE))
+        rows = to_file_schema(table, self.fields, whole)
+        for position, typed in self.typed_values.items():
+            rows = rows.set_column(position, self.file_schema.field(position), shred_variants(rows.column(position), typed))
+        return rows
+
+    def _shredded_columns(self) -> list[str]:
+        """Return the Parquet paths of the columns of shredded variants."""
+        stored = (self.file_schema.field(position) for position in self.typed_values)
+        return [path for variant in stored for path in stored_paths(variant.type, variant.name)]
 
     def finish(self, output: "ParquetOutput") -> int:
         """Write the footer, and return the length of the file. The file is not closed."""
@@ -179,9 +222,18 @@ def parquet_appender_factory(
         blooms=bloom_filters((leaf for leaf, _ in columns), properties),
         columns=columns,
         metrics=ParquetMetrics(columns),
+        inference_rows=_inference_rows(fields, properties),
         row_group_bytes=table_properties.PARQUET_ROW_GROUP_SIZE_BYTES.read(properties),
         target_file_bytes=table_properties.TARGET_FILE_SIZE_BYTES.read(properties),
     )
+
+
+def _inference_rows(fields: Iterable[NestedField], properties: Mapping[str, str]) -> int:
+    if not table_properties.PARQUET_SHRED_VARIANTS.read(properties) or not any(
+        isinstance(field.field_type, VariantType) for field in fields
+    ):
+        return 0
+    return table_properties.PARQUET_VARIANT_INFERENCE_ROWS.read(properties)
 
 
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0"}

@@ -32,7 +32,6 @@ SESSION_PREFIX = "spark.sql.iceberg."
 _CACHE = "deleted rows are found once on the driver and sent with the query, so that executors read no delete files to keep"
 _STREAMS = "tables are not read as streams"
 _LOCALITY = "Spark places the tasks of its own file scan"
-_VARIANTS = "variants are written whole"
 
 UNUSED_SETTINGS: Mapping[str, str] = {
     "delete-planning-mode": "delete manifests are planned where data manifests are: spark.sql.iceberg.data-planning-mode",
@@ -45,8 +44,6 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     "executor-cache.locality.enabled": _CACHE,
     "identifier-fields-rely": "Spark is given no constraints, so that no query is changed by them",
     "async-micro-batch-planning-enabled": _STREAMS,
-    "shred-variants": _VARIANTS,
-    "variant-inference-buffer-size": _VARIANTS,
 }
 UNUSED_READ_OPTIONS: dict[str, str] = {
     "lookback": "Spark packs files into tasks by a rule of its own",

@@ -35,6 +35,8 @@ _PROPERTIES: Mapping[str, tuple[Property[Any], bool]] = {
     "distribution-mode": (table_properties.DISTRIBUTION_MODE, True),
     "fanout-enabled": (table_properties.FANOUT_ENABLED, False),
     "advisory-partition-size": (table_properties.ADVISORY_PARTITION_SIZE_BYTES, True),
+    "shred-variants": (table_properties.PARQUET_SHRED_VARIANTS, True),
+    "variant-inference-buffer-size": (table_properties.PARQUET_VARIANT_INFERENCE_ROWS, True),
 }
 # Options that set a property of the file format: its codec and compression level.
 _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
@@ -54,8 +56,6 @@ REFUSED_OPTIONS = {
     "target-delete-file-size-bytes": "leave it out",
     "delete-granularity": "set the table property write.delete.granularity",
     "delete-mode": "set the table property write.delete.mode",
-    "shred-variants": "leave it out: variants are written whole",
-    "variant-inference-buffer-size": "leave it out: variants are written whole",
 }
 _READS = ("snapshot-id", "as-of-timestamp", "tag")
 KNOWN_OPTIONS = (*_FLAGS, *_PROPERTIES, *_COMPRESSION, *_OTHERS, *REFUSED_OPTIONS, *_READS, "mergeschema")

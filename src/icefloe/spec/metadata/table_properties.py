@@ -174,6 +174,18 @@ PARQUET_DICT_SIZE_BYTES = number(
     "write.parquet.dict-size-bytes", 2_097_152, 1, "bytes", "Size from which on a Parquet column is written without a dictionary."
 )
 PARQUET_PAGE_VERSION = choice("write.parquet.page-version", "v1", "v1", "v2", meaning="Version of the pages of a Parquet file.")
+PARQUET_SHRED_VARIANTS = flag(
+    "write.parquet.shred-variants",
+    "Whether top-level variants are stored in Parquet in columns of their own for the fields that most of them have.",
+    default=False,
+)
+PARQUET_VARIANT_INFERENCE_ROWS = number(
+    "write.parquet.variant-inference-buffer-size",
+    100,
+    1,
+    "rows",
+    "First rows of a file from which the columns of shredded variants are chosen.",
+)
 PARQUET_BLOOM_MAX_BYTES = number(
     "write.parquet.bloom-filter-max-bytes", 1_048_576, 32, "bytes", "Largest bloom filter of a Parquet column."
 )

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 _DELETE_FILES = (
     "delete files are Parquet files, or deletion vectors from version 3 on, and row groups are divided by the size of the rows in memory"
 )
-_VARIANTS = "variants are written whole"
 _ORC_READS = "ORC files are read by Arrow, in batches of its own size"
 _MANIFESTS = "manifests are written with the codec of write.avro.compression-codec, at its default level"
 
@@ -28,8 +27,6 @@ UNUSED_PROPERTIES: Mapping[str, str] = {
         ),
         _DELETE_FILES,
     ),
-    "write.parquet.shred-variants": _VARIANTS,
-    "write.parquet.variant-inference-buffer-size": _VARIANTS,
     "write.parquet.row-group-check-min-record-count": "row groups are divided by the size of the rows in memory, batch by batch",
     "write.parquet.row-group-check-max-record-count": "row groups are divided by the size of the rows in memory, batch by batch",
     "write.parquet.row-group-size-track-uncompressed": "row groups are divided by the size of the rows in memory, batch by batch",
