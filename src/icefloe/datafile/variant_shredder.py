@@ -1,4 +1,4 @@
-"""`shred_variants`: split variants into the columns of shredded variants in Parquet; and `infer_typed_value`, which chooses these columns from a file's first rows.
+"""`shred_variants`: split variants into the columns of a shredded variant in Parquet; and `infer_typed_value`: choose these columns from the first rows.
 
 The columns are chosen, and values are assigned to them, as Java does: a column stores exactly the values of its type, and all other values stay encoded.
 Columns are never of the types time, uuid and timestamp in nanoseconds, because Spark's reader fails on them. Values are decoded for a whole column at a time.
