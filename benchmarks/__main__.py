@@ -42,6 +42,7 @@ MODULES = {
     "exploring": "benchmarks.exploring",
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",
+    "tpch-comet": "benchmarks.tpch_comet",
     "tpch-writes": "benchmarks.tpch_writes",
 }
 

@@ -33,6 +33,7 @@ settings.load_profile("icefloe")
 __all__ = ["emptied_postgres_uri", "postgres", "postgres_database", "postgres_uri", "shared_postgres_database", "spark"]  # fixtures
 
 
+@pytest.hookimpl(optionalhook=True)  # some tests start a pytest without xdist
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of processes for `-n auto`: one more than cores, because tests that wait for a thread, a socket or a process leave a core idle."""
     return (os.cpu_count() or 1) + 1

@@ -1,5 +1,6 @@
 """The Spark session of the tests: one for all of them, whatever folder a test works in."""
 
+import os
 from collections.abc import Iterator
 from contextlib import chdir
 from importlib import import_module
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.comet import VARIABLE, comet_settings
 
 if TYPE_CHECKING:  # most tests run without Spark
     from pyspark.sql import SparkSession
@@ -18,6 +20,8 @@ ROOT = Path(__file__).parent.parent
 def spark() -> Iterator["SparkSession"]:
     """Start the session in the folder of the repository: its workers find the modules of the tests by the folder that it was started in."""
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "2", "spark.ui.enabled": "false"}
+    if VARIABLE in os.environ:
+        conf |= comet_settings(os.environ[VARIABLE])
     with chdir(ROOT):
         started = import_module("icefloe.spark.runtime.start_session").session(conf, master="local[2]", app_name="icefloe tests")
     yield started

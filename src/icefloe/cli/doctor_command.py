@@ -168,6 +168,19 @@ def _spark(start: bool) -> Iterator[Check]:
             return Check(check="spark job", status=Status.OK, found=f"a job of {count} rows ran on Spark {spark.version}")
 
         yield from _result_of("spark job", run, None)
+        yield from _accelerator()
+
+
+def _accelerator() -> Iterator[Check]:
+    """Check whether the accelerator of the started session, if it has one, reads Icefloe's files."""
+    try:
+        accelerator = spark_module("bridge.accelerators").accelerator_of(start_spark())
+    except IcefloeError as error:
+        yield _fault("accelerator", error)
+        return
+    if accelerator is not None:
+        status = Status.OK if accelerator.obstacle is None else Status.WARNING
+        yield Check(check="accelerator", status=status, found=str(accelerator), next_step=accelerator.advice)
 
 
 def _configuration() -> Iterator[Check]:

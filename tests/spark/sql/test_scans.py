@@ -363,11 +363,29 @@ def test_a_cost_based_optimizer_orders_joins_by_statistics_of_columns(
     try:
         assert sql(text) == [(10,)]
         # The innermost join is the first in the plan.
-        joined = re.findall(r"icefloe:/lake\.db\.(\w+)", _physical(sql, text))
+        joined = re.findall(r"FileScan parquet lake\.db\.(\w+)", _physical(sql, text))
     finally:
         for name in settings:
             spark.conf.unset(name)
     assert set(joined[:2]) == {"facts", selective}, joined
+
+
+def test_a_plan_has_the_name_of_the_table_and_the_folder_of_the_files(spark: SparkSession, sql: Run, events: Table) -> None:
+    spark.conf.set("spark.sql.maxMetadataStringLength", "1000")
+    try:
+        folder = f"file:{events.location()}/data"
+        for text, location in (
+            ("TRUE", f"(1 paths)[{folder}]"),
+            ("id = 150", f"(1 paths)[{folder}/day=2024-01-02]"),
+            ("id = -1", "(0 paths)[]"),
+        ):
+            plan = _physical(sql, f"SELECT v FROM lake.db.events WHERE {text}")
+            assert "FileScan parquet lake.db.events[" in plan
+            assert f"PlannedFiles{location}" in plan
+        frame = events.scan(selected_fields=("id",)).to_spark()  # of no catalog in SQL
+        assert "FileScan parquet lake.db.events[" in frame._jdf.queryExecution().executedPlan().toString()
+    finally:
+        spark.conf.unset("spark.sql.maxMetadataStringLength")
 
 
 def test_a_join_prunes_files_at_run_time(spark: SparkSession, sql: Run, events: Table, lake: SqlCatalog) -> None:

@@ -33,6 +33,7 @@ EXTENSIONS, EXTENSION_CLASS = "spark.sql.extensions", "icefloe.SparkExtensions"
 _CLASSES_ATTRIBUTE = "_icefloe_java_classes"
 _SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
+_ACCELERATED_ATTRIBUTE = "_icefloe_accelerators"  # whether an application has one, by its id
 _CONSTRUCTORS_ATTRIBUTE = "_icefloe_constructors"
 _METHODS_ATTRIBUTE = "_icefloe_static_methods"
 _FORMATS_ATTRIBUTE = "_icefloe_formats"
@@ -234,6 +235,15 @@ def executors_have_classes(spark: SparkSession) -> bool:
             LOG.warning("could not ship the executor jar; reading files with deleted rows is slower without it: %s", java_message(error))
             shipped[application] = False
     return bool(shipped[application])
+
+
+def has_accelerator(spark: SparkSession) -> bool:
+    """Return whether a classic session has an accelerator, which may be turned off at present. Raises the errors of `static_method`."""
+    loaded = gateway_of(spark).__dict__.setdefault(_ACCELERATED_ATTRIBUTE, {})
+    application = spark.sparkContext.applicationId
+    if application not in loaded:  # plugins cannot be added to a running application
+        loaded[application] = bool(static_method(spark, "Accelerator", "isLoaded", spark._jsparkSession))
+    return bool(loaded[application])
 
 
 def class_folder(gateway: Any, spark_version: str) -> Path:

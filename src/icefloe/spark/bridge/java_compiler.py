@@ -58,6 +58,8 @@ SOURCES = (
     "ViewQueries",
     "SparkViews",
     "GatheredRows",
+    "Accelerator",
+    "FileScanStrategy",
     "NativeScan",
     "NamedColumns",
     "PartitionedBatch",

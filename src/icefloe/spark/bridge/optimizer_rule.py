@@ -4,7 +4,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from icefloe.spark.bridge.gateway import java_class, new_object
+from icefloe.spark.bridge.accelerators import log_accelerator
+from icefloe.spark.bridge.gateway import java_class, new_object, static_method
 from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
@@ -12,6 +13,8 @@ def install_rule(spark: SparkSession) -> None:
     """Add the rule to a session's optimizer, after other additional rules, and set the settings. Further calls do not add the rule again."""
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
+    static_method(spark, "FileScanStrategy", "install", spark._jsparkSession)
+    log_accelerator(spark)
     experimental = spark._jsparkSession.experimental()
     rules: Any = java_class(spark, "java.util.ArrayList")()
     present = experimental.extraOptimizations()

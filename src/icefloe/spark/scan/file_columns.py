@@ -50,6 +50,7 @@ class FileColumns:
         has_mapping: Whether the table has a name mapping.
         may_be_missing: The ids of required columns that old files may lack.
         takes_unsigned: Whether Spark's own scan would read unsigned integers as signed.
+        separates_unsigned: Whether files with unsigned integers form groups of their own.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class FileColumns:
         has_mapping: bool,
         may_be_missing: frozenset[int],
         takes_unsigned: bool,
+        separates_unsigned: bool,
     ) -> None:
         top_fields = tuple({field.field_id: field for field in fields}.values())
         self._top_defaults = {field.field_id: field for field in top_fields if field.initial_default is not None}
@@ -74,8 +76,9 @@ class FileColumns:
         self._signed = {
             field.field_id: (".".join(path), _WIDTHS[type(field.field_type)])
             for path, field in walk(top_fields)
-            if takes_unsigned and type(field.field_type) in _WIDTHS
+            if (takes_unsigned or separates_unsigned) and type(field.field_type) in _WIDTHS
         }
+        self._takes_unsigned = takes_unsigned
         self._variants = {field.field_id: ".".join(path) for path, field in walk(top_fields) if isinstance(field.field_type, VariantType)}
         is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
         self.matter = has_mapping or is_late
@@ -97,7 +100,7 @@ class FileColumns:
             above = (self._needed.path_of(missing.field_id) or ())[:-1]
             raise lacks_required(path, missing, "".join(f"{name}." for name in above))
 
-    def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int]]:
+    def without(self, stored: StoredFields, constant_ids: frozenset[int]) -> tuple[str, frozenset[int], bool]:
         """Determine whether Spark's own scan can read a file, and which of its columns have their default.
 
         Args:
@@ -105,32 +108,35 @@ class FileColumns:
             constant_ids: The ids of the columns with one value per file, which the file need not have.
 
         Returns:
-            The reason why Spark cannot read the file, empty if it can; and the ids of the top-level columns with a default that the file lacks.
+            The reason why Spark cannot read the file, empty if it can; the ids of the top-level columns with a default that the file lacks; and whether the
+            file has unsigned integers in columns that are read.
         """
         ids = stored.ids
         if ids is None:
-            return "a file has no field ids", frozenset()
-        for field_id, (path, width) in self._signed.items():
-            if stored.unsigned.get(field_id) == width:
-                return f"a file has unsigned integers of {width} bits in {path}", frozenset()
+            return "a file has no field ids", frozenset(), False
+        unsigned = [(path, width) for field_id, (path, width) in self._signed.items() if stored.unsigned.get(field_id) == width]
+        if unsigned and self._takes_unsigned:
+            path, width = unsigned[0]
+            return f"a file has unsigned integers of {width} bits in {path}", frozenset(), False
         for field_id, path in self._variants.items():
             if field_id in stored.variant_types:
                 return (
                     f"a file has {stored.variant_types[field_id]} values in columns of their own in {path}, which Spark's variants lack",
                     frozenset(),
+                    False,
                 )
         missing = frozenset(self._top_defaults.keys() - ids - constant_ids)
         for field_id in sorted(missing):
             kind = self._top_defaults[field_id].field_type
             if isinstance(kind, NOT_NATIVE) or not isinstance(kind, PrimitiveType):
-                return f"a file lacks {self._top_defaults[field_id].name} ({kind}), which has a default", frozenset()
+                return f"a file lacks {self._top_defaults[field_id].name} ({kind}), which has a default", frozenset(), False
         for top, field in self._inner_defaults:
             if top.field_id in ids and field.field_id not in ids:
-                return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset()
+                return f"a file lacks {field.name} inside {top.name}, which has a default", frozenset(), False
         for struct in self._lost_structs:
             if struct.field_id in ids and struct.leaves.isdisjoint(ids):
-                return f"a file lacks all fields that are read of {struct.path}, which this Spark would read as null", frozenset()
-        return "", missing
+                return f"a file lacks all fields that are read of {struct.path}, which this Spark would read as null", frozenset(), False
+        return "", missing, bool(unsigned)
 
 
 def _required_beyond(fields: Iterable[NestedField], ids: frozenset[int], *, in_struct: bool = True) -> Iterator[NestedField]:

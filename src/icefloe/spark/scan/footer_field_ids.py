@@ -1,6 +1,7 @@
 """The footers of data files, read by this process or by Spark's tasks: which columns each file has, by field id, and which columns are unsigned integers.
 
-`file_columns.py` needs them if there are column defaults, a name mapping, variants, or structs that old versions of Spark read wrongly.
+`file_columns.py` needs them if there are column defaults, a name mapping, variants, structs that old versions of Spark read wrongly, or an
+accelerator.
 Spec: Column Projection; Default values.
 """
 

@@ -96,6 +96,7 @@ class ScanFileGroup:
         deleted: The deleted positions of each file, in the order of the files; None if there are no deleted positions.
         equality: The equality deletes that apply; None if there are none.
         kept: The estimated share of the rows that Spark's filters keep.
+        has_unsigned: Whether a file has unsigned integers, which only Icefloe's Parquet format reads; known only where an accelerator is loaded.
         metrics: What Spark's SQL tab shows for this group.
     """
 
@@ -106,6 +107,7 @@ class ScanFileGroup:
     deleted: DeletedRows | None = None
     equality: EqualityDeletes | None = None
     kept: float = 1.0
+    has_unsigned: bool = False
     metrics: Sequence[ScanMetric] = ()
 
     @property
@@ -356,6 +358,7 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
         "size": _size(request, group, columns, added),
         "deleted": group.deleted,
         "with_deleted": DELETED.field_id in request.projection,
+        "has_unsigned": group.has_unsigned,
         "metrics": group.metrics,
     }
 
@@ -465,6 +468,7 @@ def native_relation(
     size: int,
     deleted: DeletedRows | None = None,
     with_deleted: bool = False,
+    has_unsigned: bool = False,
     names: str | None = None,
     non_null: Sequence[str] = (),
     metrics: Sequence[ScanMetric] = (),
@@ -481,6 +485,7 @@ def native_relation(
         size: The bytes of all columns, estimated by `stored_bytes`.
         deleted: The deleted positions of each file. If set, `data` has the column `DELETED_ROWS_COLUMN`, and `constants` has the column `NUMBER_COLUMN`.
         with_deleted: Whether to return deleted rows too.
+        has_unsigned: Whether a file has unsigned integers, so that no accelerator may read the files.
         names: Columns to select, as a JSON list: each item is a list of the column's name, its new name and its metadata (JSON as text). None for all columns
             unchanged.
         non_null: Columns without nulls that the query filters by IS NOT NULL. The plan then filters them too, so that Spark generates shorter code after it.
@@ -495,9 +500,9 @@ def native_relation(
             stream_of(files),
             constants.json(),
             data.json(),
-            f"icefloe:/{name}",
+            name,
             size,
-            _format(spark, name, data, deleted),
+            _format(spark, name, data, deleted, has_unsigned=has_unsigned),
             None if deleted is None or with_deleted else DELETED_ROWS_COLUMN,
             names,
             list(non_null),
@@ -534,7 +539,7 @@ def native_scans(spark: SparkSession) -> Any:
     return _NATIVE_SCANS[context]
 
 
-def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None) -> Any:
+def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None, *, has_unsigned: bool) -> Any:
     """Return the Java object of a Parquet format that reads unsigned integers as the table's types, and fills the columns of positions and of deleted rows.
 
     Return None for Spark's own format if no rows are deleted and executors do not have Icefloe's classes; then `read_strategy.py` has checked that no file has
@@ -543,7 +548,7 @@ def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedR
     if deleted is None and not executors_have_classes(spark):
         return None
     if deleted is None and POSITION_COLUMN not in data.names:
-        return native_scans(spark).signed(name)
+        return native_scans(spark).signed(name, has_unsigned)
     positions = None if deleted is None else deleted.positions(spark)
     return native_scans(spark).counting(name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
 

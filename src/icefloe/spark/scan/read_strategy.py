@@ -27,7 +27,7 @@ from icefloe.operations.engine import ScanRequest
 from icefloe.operations.warnings_once import is_repeated
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import PlannedFiles
-from icefloe.spark.bridge.gateway import executors_have_classes
+from icefloe.spark.bridge.gateway import executors_have_classes, has_accelerator
 from icefloe.spark.runtime.spark_versions import is_older
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
 from icefloe.spark.scan.file_columns import FileColumns, lost_structs_of
@@ -201,6 +201,7 @@ def grouped_files(
                 positions_reason=positions_reason,
                 loses_structs=loses,
                 takes_unsigned=not has_classes,
+                separates_unsigned=has_classes and has_accelerator(spark),
             )
         )
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
@@ -259,6 +260,7 @@ def file_groups(
     positions_reason: str = "",
     loses_structs: bool = False,
     takes_unsigned: bool = False,
+    separates_unsigned: bool = False,
 ) -> Iterator[ScanFileGroup]:
     """Divide the files of a plan into groups of files that are read with the same strategy, and yield the groups.
 
@@ -271,6 +273,8 @@ def file_groups(
         positions_reason: The reason why Spark's own scan cannot skip rows by position in this session; empty if it can skip them.
         loses_structs: Whether Spark's own scan reads a struct as null if a file lacks all of its requested fields; see the function `loses_structs`.
         takes_unsigned: Whether Spark's own scan would read unsigned integers as signed, because executors do not have Icefloe's Parquet format.
+        separates_unsigned: Whether files with unsigned integers form groups of their own, because an accelerator, which may read the other files, returns
+            null for large ones.
 
     Raises:
         NoSuchFileError, DataFileFormatError, PuffinFormatError: A delete file is missing or damaged; `DataFileFormatError` also if a data file lacks a required
@@ -284,7 +288,13 @@ def file_groups(
     lost_structs = lost_structs_of(needed, request.schemas) if loses_structs else ()
     has_mapping = request.name_mapping is not None
     columns = FileColumns(
-        fields_read, needed, lost_structs, has_mapping=has_mapping, may_be_missing=request.may_be_missing, takes_unsigned=takes_unsigned
+        fields_read,
+        needed,
+        lost_structs,
+        has_mapping=has_mapping,
+        may_be_missing=request.may_be_missing,
+        takes_unsigned=takes_unsigned,
+        separates_unsigned=separates_unsigned,
     )
     parts_by_strategy: dict[_Strategy, list[PlannedFiles]] = {}
     for part in request.plan.parts:
@@ -312,6 +322,7 @@ class _Strategy:
     has_positions: bool = False
     has_keys: bool = False
     missing: frozenset[int] = frozenset()
+    has_unsigned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +392,13 @@ def _split_by_deletes(
 
 
 def _file_group(strategy: _Strategy, parts: Iterable[PlannedFiles]) -> ScanFileGroup:
-    return ScanFileGroup(parts=tuple(parts), reason=strategy.reason, constant_ids=strategy.constant_ids, missing=strategy.missing)
+    return ScanFileGroup(
+        parts=tuple(parts),
+        reason=strategy.reason,
+        constant_ids=strategy.constant_ids,
+        missing=strategy.missing,
+        has_unsigned=strategy.has_unsigned,
+    )
 
 
 def _with_equality_deletes(group: ScanFileGroup, strategy: _Strategy, keys: _EqualityKeys) -> ScanFileGroup:
@@ -409,10 +426,10 @@ def _split_by_columns(
     for task, stored in zip(tasks, read_fields(tasks), strict=True):
         columns.check_required(task.file.file_path, stored.ids, strategy.constant_ids)
         outcomes.append(columns.without(stored, strategy.constant_ids))
-    for reason, missing in dict.fromkeys(outcomes):
-        rows = np.array([number for number, outcome in enumerate(outcomes) if outcome == (reason, missing)], np.int64)
+    for reason, missing, has_unsigned in dict.fromkeys(outcomes):
+        rows = np.array([number for number, outcome in enumerate(outcomes) if outcome == (reason, missing, has_unsigned)], np.int64)
         files = part if len(rows) == len(part) else part.take(rows)
-        yield (_Strategy(reason) if reason else replace(strategy, missing=missing)), files
+        yield (_Strategy(reason) if reason else replace(strategy, missing=missing, has_unsigned=has_unsigned)), files
 
 
 def _applied_deletes(part: PlannedFiles, keys: _EqualityKeys) -> tuple[_Mask, _Mask, list[tuple[_Mask, str]]]:

@@ -40,12 +40,22 @@ public final class CountedParquet extends SignedParquet {
   }
 
   private CountedParquet(String table, String position, String deleted, String number, DeletedPositions positions, Boolean follows, StructType columns) {
-    super(table, columns);
+    super(table, false, columns);
     this.position = position;
     this.deleted = deleted;
     this.number = number;
     this.positions = positions;
     this.follows = follows.booleanValue();
+  }
+
+  /** Returns whether rows of the files are deleted by their positions. */
+  boolean hasDeletes() {
+    return positions != null;
+  }
+
+  /** Returns the name of the column of deleted rows. */
+  String deletedColumn() {
+    return deleted;
   }
 
   SignedParquet of(StructType columns) {

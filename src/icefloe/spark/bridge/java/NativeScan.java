@@ -55,7 +55,7 @@ public final class NativeScan {
    * @param files the planned files, as the stream that PlannedFiles takes
    * @param constants the columns with one value per file, a struct in JSON
    * @param data the columns to read, a struct in JSON; a column with a field id is found by the id
-   * @param root the name in EXPLAIN
+   * @param table the name in EXPLAIN
    * @param size the estimated bytes of all columns, by which Spark decides whether a join can broadcast the rows
    * @param format the Parquet format that reads the files; null for Spark's own
    * @param deleted the name of the boolean column that is true for deleted rows, which the plan leaves out; null to return all rows
@@ -63,11 +63,12 @@ public final class NativeScan {
    * @param nonNull the columns without nulls that the query filters by IS NOT NULL. The plan filters them too, so that Spark generates shorter code after the filter
    * @param metrics what Spark's SQL tab shows for the scan, in JSON
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String root, Number size, FileFormat format, String deleted, String names, List nonNull, String metrics) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String table, Number size, FileFormat format, String deleted, String names, List nonNull, String metrics) throws Exception {
+    FileScanStrategy.install(session);
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType withIds = (StructType) DataType.fromJson(data);
     StructType dataColumns = NestedFieldIds.without(withIds);
-    PlannedFiles index = new PlannedFiles(files, constantColumns, root, size, ScanMetrics.of(metrics));
+    PlannedFiles index = new PlannedFiles(files, constantColumns, table, size, ScanMetrics.of(metrics));
     FileFormat reader = format == null ? new ParquetFileFormat() : format;
     if (dataColumns != withIds) reader = format == null ? new ParquetById(withIds) : ((SignedParquet) format).of(withIds);
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
@@ -124,9 +125,9 @@ public final class NativeScan {
     return new CountedParquet(table, position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
   }
 
-  /** Returns a Parquet format for a table that reads unsigned integers as the table's signed types. */
-  public FileFormat signed(String table) {
-    return new SignedParquet(table, null);
+  /** Returns a Parquet format for a table that reads unsigned integers as the table's signed types; an accelerator may read the files instead unless they have unsigned integers. */
+  public FileFormat signed(String table, boolean hasUnsigned) {
+    return new SignedParquet(table, hasUnsigned, null);
   }
 
   /** Tags a plan as cacheable: later statements that read the same state of a table in the same way may use it. `bytes` is its size in memory. */

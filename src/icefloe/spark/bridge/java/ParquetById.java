@@ -16,6 +16,11 @@ public final class ParquetById extends ParquetFileFormat {
     this.columns = columns;
   }
 
+  /** Returns the columns that a plan may read, with the ids of fields inside. */
+  StructType columns() {
+    return columns;
+  }
+
   public Function1 buildReaderWithPartitionValues(
       SparkSession session, StructType data, StructType partition, StructType required, Seq filters, Map options, Configuration hadoop) {
     StructType read = NestedFieldIds.with(required, columns);

@@ -353,7 +353,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   }
 
   public String description() {
-    return String.valueOf(relationOf(groups[0]).location().rootPaths().apply(0));
+    return "Icefloe " + ((PlannedFiles) relationOf(groups[0]).location()).table();
   }
 
   /** Returns the columns by which Spark may filter files at run time: those of the scan that this scan has replaced, because Spark has created its filters for that scan. */

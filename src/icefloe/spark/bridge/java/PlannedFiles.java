@@ -4,6 +4,8 @@ import java.io.ByteArrayInputStream;
 import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.zip.InflaterInputStream;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.BigIntVector;
@@ -42,18 +44,19 @@ public final class PlannedFiles implements FileIndex {
 
   private final ArrayList directories = new ArrayList();
   private final StructType constants;
-  private final Path root;
+  private final String table; // its name
+  private final LinkedHashMap folders = new LinkedHashMap(); // the text that all paths of a store begin with, by the scheme and authority of the store
   private final byte[] digest;
   private final long bytes; // estimated bytes of the columns in the files, for Spark's optimizer
   private final ScanMetrics metrics;
 
-  public PlannedFiles(byte[] stream, StructType constants, String root, Number bytes, ScanMetrics metrics) throws Exception {
+  public PlannedFiles(byte[] stream, StructType constants, String table, Number bytes, ScanMetrics metrics) throws Exception {
     this.constants = constants;
     this.metrics = metrics;
     this.bytes = bytes.longValue();
-    this.root = new Path(root);
+    this.table = table;
     MessageDigest sha = MessageDigest.getInstance("SHA-256");
-    sha.update(root.getBytes("UTF-8"));
+    sha.update(table.getBytes("UTF-8"));
     sha.update(constants.json().getBytes("UTF-8"));
     this.digest = sha.digest(stream);
     BufferAllocator allocator = ArrowUtils$.MODULE$.rootAllocator().newChildAllocator("icefloe planned files", 0L, Long.MAX_VALUE);
@@ -78,12 +81,22 @@ public final class PlannedFiles implements FileIndex {
     ColumnarBatch rows = new ColumnarBatch(columns, batch.getRowCount());
     for (int i = 0; i < batch.getRowCount(); i++) {
       // Path takes the text literally: it does not decode `%`, `#` or spaces.
-      Path path = new Path(new String(paths.get(i), java.nio.charset.StandardCharsets.UTF_8));
+      String text = new String(paths.get(i), java.nio.charset.StandardCharsets.UTF_8);
+      Path path = new Path(text);
+      addFolder(path, text);
       FileStatus status = new FileStatus(sizes.get(i), false, 1, BLOCK_SIZE, 0L, path);
       ArrayList files = new ArrayList(1);
       files.add(new FileStatusWithMetadata(status, Map$.MODULE$.empty()));
       directories.add(new PartitionDirectory(rows.getRow(i).copy(), PythonUtils.toSeq(files)));
     }
+  }
+
+  private void addFolder(Path path, String text) {
+    String store = path.toUri().getScheme() + "://" + path.toUri().getAuthority();
+    String common = (String) folders.get(store);
+    int length = common == null ? text.lastIndexOf('/') + 1 : 0;
+    while (common != null && length < common.length() && length < text.length() && common.charAt(length) == text.charAt(length)) length++;
+    if (common == null || length < common.length()) folders.put(store, text.substring(0, length));
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
@@ -127,9 +140,19 @@ public final class PlannedFiles implements FileIndex {
     return metrics;
   }
 
+  /** Returns the name of the table. */
+  String table() {
+    return table;
+  }
+
+  /** Returns the innermost folder of all files, for each store that has some: tools show it, and accelerators look at its scheme. */
   public Seq rootPaths() {
-    ArrayList paths = new ArrayList(1);
-    paths.add(root);
+    ArrayList paths = new ArrayList();
+    Iterator common = folders.values().iterator();
+    while (common.hasNext()) {
+      String text = (String) common.next();
+      paths.add(new Path(text.substring(0, text.lastIndexOf('/') + 1)));
+    }
     return PythonUtils.toSeq(paths);
   }
 
@@ -167,6 +190,6 @@ public final class PlannedFiles implements FileIndex {
   }
 
   public String toString() {
-    return directories.size() + " planned files of " + root;
+    return directories.size() + " planned files of " + table;
   }
 }

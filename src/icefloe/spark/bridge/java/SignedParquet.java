@@ -33,14 +33,27 @@ public class SignedParquet extends ParquetFileFormat {
   final String table; // its name, for errors
   private final transient StructType columns; // all columns that a plan may read, with the ids of nested fields, which the plan's types do not have; null if no nested field has an id
 
-  SignedParquet(String table, StructType columns) {
+  private final boolean hasUnsigned; // whether a file is known to have unsigned integers
+
+  SignedParquet(String table, boolean hasUnsigned, StructType columns) {
     this.table = table;
+    this.hasUnsigned = hasUnsigned;
     this.columns = columns;
   }
 
   /** Returns this format for columns whose nested fields have ids. */
   SignedParquet of(StructType columns) {
-    return new SignedParquet(table, columns);
+    return new SignedParquet(table, hasUnsigned, columns);
+  }
+
+  /** Returns the columns that a plan may read, with the ids of fields inside; null where there are none. */
+  StructType columns() {
+    return columns;
+  }
+
+  /** Returns whether a file is known to have unsigned integers. */
+  boolean hasUnsigned() {
+    return hasUnsigned;
   }
 
   /** Returns Spark's function that reads a file. A subclass overrides it to add columns. The arguments are those of `buildReaderWithPartitionValues`. */
