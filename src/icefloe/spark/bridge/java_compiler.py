@@ -22,6 +22,7 @@ EXCEPTIONS = ("ValidationException", "CommitFailedException", "CommitStateUnknow
 # The classes in the order of compilation. Each has a source file in `java/`; its Java package is `icefloe` unless the file states a different one.
 SOURCES = (
     "ConnectorMetric",
+    "MetricsListener",
     "ScanMetrics",
     "PlannedFiles",
     "PartitionSplit",

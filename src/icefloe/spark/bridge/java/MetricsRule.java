@@ -6,8 +6,8 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.ColumnarRule;
-import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.internal.SessionState;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
@@ -20,11 +20,19 @@ public final class MetricsRule extends Rule {
   }
 
   private static void add(SparkPlan plan) {
-    if (plan instanceof FileSourceScanExec && ((FileSourceScanExec) plan).relation().location() instanceof PlannedFiles) {
-      ((PlannedFiles) ((FileSourceScanExec) plan).relation().location()).metrics().addTo((FileSourceScanExec) plan);
-    }
+    PlannedFiles files = plan.children().isEmpty() ? filesOf(plan) : null;
+    if (files != null) files.metrics().addTo(plan);
     Iterator children = plan.children().iterator();
     while (children.hasNext()) add((SparkPlan) children.next());
+  }
+
+  /** Returns the planned files that a node scans; null for any other node. Accelerators give the relation of Spark's scan to the node in its place. */
+  private static PlannedFiles filesOf(SparkPlan plan) {
+    for (int i = 0; i < plan.productArity(); i++) {
+      Object part = plan.productElement(i);
+      if (part instanceof HadoopFsRelation && ((HadoopFsRelation) part).location() instanceof PlannedFiles) return (PlannedFiles) ((HadoopFsRelation) part).location();
+    }
+    return null;
   }
 
   /** The rule in the form in which Spark has rules that run last, also on each stage of adaptive execution. */

@@ -100,7 +100,6 @@ public final class PlannedFiles implements FileIndex {
   }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-    metrics.setValues(); // Spark executes a scan of the files
     ArrayList selected = directories;
     for (int i = 0; i < partitionFilters.size(); i++) {
       selected = matching(selected, (Expression) partitionFilters.apply(i));
