@@ -84,7 +84,7 @@ final class ScanMetrics {
     return OF_SCAN != null;
   }
 
-  /** Adds the metrics to a node of a physical plan, unless it has them: to Spark's scan of files, or to the node that an accelerator has put in its place, if it keeps its metrics as nodes of Spark do. */
+  /** Adds the metrics to a node of a physical plan, unless it has them: to Spark's scan of files, or to the node by which an accelerator replaces it, if that node keeps its metrics as nodes of Spark do. */
   void addTo(SparkPlan node) {
     Field ofNode = node instanceof FileSourceScanExec ? OF_SCAN : field(node.getClass(), "metrics");
     if (ofNode == null || metrics.isEmpty() || node.metrics().contains(((List) metrics.get(0)).get(0))) return;
