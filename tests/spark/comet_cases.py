@@ -19,6 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.spark.comparing import in_order, plain
 from tests.spark.merge_on_read import delete_keys, delete_positions
+from tests.spark.sql_tab import executions, metrics_since, of_nodes
 
 from icefloe import DecimalType, DoubleType, IntegerType, LongType, SqlCatalog, StringType, StructType
 from icefloe.spark import attach
@@ -414,3 +415,24 @@ def test_a_query_that_comet_refuses_reads_unsigned_integers_too(spark: SparkSess
     table.add_files([str(tmp_path / "beyond.parquet")])
     with pytest.raises(Exception, match=str(2**63 + 5)):
         spark.sql("SELECT input_file_name(), n FROM lake.db.t").collect()
+
+
+def test_the_nodes_of_comet_show_what_the_plan_read_and_skipped(spark: SparkSession, db: SqlCatalog) -> None:
+    table = db.create_table("db.t", pa.schema([("id", pa.int64()), ("kind", pa.string())]), partition_spec=["kind"])
+    for start in range(0, 40, 10):
+        table.append(pa.table({"id": range(start, start + 10), "kind": ["a", "b"] * 5}))
+    # The plan of a query without a shuffle is made before the SQL tab has the query, that of a stage afterwards.
+    for text in (
+        "SELECT id FROM lake.db.t WHERE kind = 'a' AND id < 15",
+        "SELECT count(DISTINCT id) FROM lake.db.t WHERE kind = 'a' AND id < 15",
+    ):
+        before = executions(spark)
+        spark.sql(text).collect()
+        (scan,) = of_nodes(metrics_since(spark, before), NATIVE)
+        assert (scan["number of scanned data manifests"], scan["number of result data files"], scan["number of files read"]) == (
+            "4",
+            "2",
+            "2",
+        )
+        assert (scan["number of data files skipped by partition"], scan["number of data files skipped by column statistics"]) == ("4", "2")
+        assert scan["total data file size"] == scan["size of files read"]

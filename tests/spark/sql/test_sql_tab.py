@@ -1,7 +1,6 @@
 """Metrics of scans and writes in Spark's SQL tab, read from the store that its page reads."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -9,13 +8,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 from tests.spark.sql.conftest import Run
+from tests.spark.sql_tab import Metrics, executions, metrics_since, of_nodes
 
 from icefloe import SqlCatalog
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
 
-Metrics = list[tuple[str, dict[str, str]]]  # for each node of the plans of a statement, its name and its metrics by label
 PLANNING = "total planning duration"
 
 
@@ -29,33 +28,6 @@ def shown(spark: SparkSession, sql: Run) -> Callable[[str], Metrics]:
         return metrics_since(spark, before)
 
     return metrics
-
-
-def executions(spark: SparkSession) -> int:
-    """Return the number of the next execution."""
-    for _ in range(2):  # a listener sends values when it receives a plan
-        spark._jsparkSession.sparkContext().listenerBus().waitUntilEmpty()
-    known = spark._jsparkSession.sharedState().statusStore().executionsList()
-    return 1 + max((known.apply(index).executionId() for index in range(known.size())), default=-1)
-
-
-def metrics_since(spark: SparkSession, first: int) -> Metrics:
-    store = spark._jsparkSession.sharedState().statusStore()
-    nodes: Metrics = []
-    for execution in range(first, executions(spark)):
-        values = store.executionMetrics(execution)
-        for node in elements(store.planGraph(execution).allNodes()):
-            found = {metric.name(): values.get(metric.accumulatorId()) for metric in elements(node.metrics())}
-            nodes.append((node.name().strip(), {name: value.get() for name, value in found.items() if value.isDefined()}))
-    return nodes
-
-
-def elements(scala: Any) -> Iterator[Any]:
-    return (scala.apply(index) for index in range(scala.size()))
-
-
-def of_nodes(metrics: Metrics, name: str) -> list[dict[str, str]]:
-    return [shown for node, shown in metrics if node.startswith(name)]
 
 
 def partitioned(lake: SqlCatalog, version: int = 2) -> Table:
