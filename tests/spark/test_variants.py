@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.combinations import repetitions
 from tests.spark.comparing import in_order, plain, plan_of, same_rows
-from tests.spark.merge_on_read import delete_positions
+from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import (
     IntegerType,
@@ -97,16 +97,36 @@ def test_parts_of_variants_are_extracted_by_sparks_own_scan(
     with caplog.at_level(logging.WARNING, "icefloe.spark"):
         frame = spark.sql(FILTERED)
         assert in_order([tuple(row) for row in frame.collect()]) == expected(*range(12), kept="x1")
-        assert "v:struct<0:int,1:string>" in plan_of(frame)
+        assert "v:struct<0:variant,1:variant>" in plan_of(frame)
         # The files with deletes are another scan; parts of variants are extracted by both.
         table.append(rows(20, 5))
         first = min(table.scan().plan_files(), key=lambda task: -task.file.record_count)
         delete_positions(table, {first.file.file_path: [1, 4]})
         frame = spark.sql(FILTERED)
         assert in_order([tuple(row) for row in frame.collect()]) == expected(*{*range(12), *range(20, 25)} - {1, 4}, kept="x1")
-        assert plan_of(frame).count("v:struct<0:int,1:string>") == 2
+        assert plan_of(frame).count("v:struct<0:variant,1:variant>") == 2
         same_rows(table, "TRUE", "id", "v", "s", "l")
     assert not caplog.records
+
+
+@pytest.mark.parametrize("deletes", repetitions(["positions", "keys", "none"], "positions", "none"))
+def test_a_value_that_cannot_be_cast_fails_only_queries_for_its_row(deletes: str, spark: SparkSession, lake: SqlCatalog) -> None:
+    schema = NESTED.select("id", "v", "s")
+    table = lake.create_table("db.t", schema, properties=V3)
+    values = [variant({"a": value}) for value in (1, "text", 3)]
+    stored = [{"id": i, "v": value, "s": {"a": i, "v": value}} for i, value in enumerate(values)]
+    table.append(pa.Table.from_pylist(stored, schema=schema_to_arrow(schema)))
+    if deletes == "positions":
+        delete_positions(table, {next(iter(table.scan().plan_files())).file.file_path: [1]})
+    elif deletes == "keys":
+        delete_keys_everywhere(table, pa.table({"id": pa.array([1], pa.int64())}), ["id"])
+    where = "WHERE id <> 1" if deletes == "none" else ""
+    frame = spark.sql(f"SELECT id, variant_get(v, '$.a', 'int'), v:a::int, variant_get(s.v, '$.a', 'int') FROM lake.db.t {where}")
+    assert sorted(map(tuple, frame.collect())) == [(0, 1, 1, 1), (2, 3, 3, 3)]
+    assert "v:struct<0:variant" in plan_of(frame)
+    if deletes == "none":
+        with pytest.raises(Exception, match="INVALID_VARIANT_CAST"):
+            spark.sql("SELECT variant_get(v, '$.a', 'int') FROM lake.db.t").collect()
 
 
 def test_variants_are_found_by_id_after_changes_of_the_schema(
