@@ -73,6 +73,25 @@ def test_a_healthy_installation_has_no_fault(checks: Checks, warehouse: Path) ->
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("obstacle", "status"), [(None, "ok"), ("it finds columns by their names", "warning")])
+def test_the_accelerator_of_the_started_session_is_named(
+    checks: Checks, monkeypatch: pytest.MonkeyPatch, obstacle: str | None, status: str
+) -> None:
+    class Found(SimpleNamespace):
+        def __str__(self) -> str:
+            return "Comet reads"
+
+    session = SimpleNamespace(version="4.1.4", range=lambda count: SimpleNamespace(count=lambda: count))
+    found = Found(obstacle=obstacle, advice="set something")
+    modules = {name: doctor_command.spark_module(name) for name in ("runtime.spark_versions", "runtime.java_runtime")} | {
+        "bridge.accelerators": SimpleNamespace(accelerator_of=lambda _: found)
+    }
+    monkeypatch.setattr(doctor_command, "spark_module", modules.__getitem__)
+    monkeypatch.setattr(doctor_command, "start_spark", lambda: session)
+    check = checks("--start-spark")[1]["accelerator"]
+    assert (check["status"], check["found"], check["next_step"]) == (status, "Comet reads", "set something")
+
+
 def test_no_file_remains_in_the_warehouse_and_with_read_only_none_is_written(
     checks: Checks, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from icefloe.operations.warnings_once import is_repeated
-from icefloe.spark.bridge.gateway import static_method
+from icefloe.spark.bridge.gateway import has_accelerator, static_method
 
 LOG = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def accelerator_of(spark: SparkSession) -> Accelerator | None:
 
 def log_accelerator(spark: SparkSession) -> None:
     """Log the accelerator of a session, once for each application: as a warning if it cannot read Icefloe's scans."""
-    accelerator = accelerator_of(spark)
+    accelerator = accelerator_of(spark) if has_accelerator(spark) else None
     if accelerator is None or is_repeated(spark.sparkContext.applicationId, str(accelerator)):
         return
     advice = "" if accelerator.advice is None else f"; {accelerator.advice}"

@@ -1,0 +1,132 @@
+"""The plans that accelerators receive: the conditions by which each takes a scan over are those of its sources; none of them is loaded here.
+
+`comet_cases.py` runs Comet. Without an accelerator Spark reads the scans, so that their rows are compared with those of plans without one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.sql.conftest import Run
+
+from icefloe import SqlCatalog
+from icefloe.spark.bridge.accelerators import accelerator_of
+from icefloe.table import Table
+
+pytestmark = pytest.mark.spark
+
+COMET, RAPIDS, GLUTEN = "org.apache.spark.CometPlugin", "com.nvidia.spark.SQLPlugin", "org.apache.gluten.GlutenPlugin"
+QUERY = "SELECT id, s.b FROM lake.db.t WHERE r > 1 AND id < 9"
+
+
+@contextmanager
+def plugin(spark: SparkSession, name: str) -> Iterator[None]:
+    """Name a plugin in the session's settings, without loading it."""
+    conf = spark._jsparkSession.sessionState().conf()
+    conf.setConfString("spark.plugins", name)
+    try:
+        yield
+    finally:
+        conf.unsetConf("spark.plugins")
+
+
+@pytest.fixture
+def table(sql: Run, lake: SqlCatalog) -> Table:
+    """A table whose names in its file are not those of today, at two levels."""
+    inner = pa.struct([("a", pa.int64()), ("other", pa.string())])
+    schema = pa.schema([("id", pa.int64()), ("r", pa.float64()), ("s", inner)])
+    table = lake.create_table("db.t", schema, properties={"write.delete.mode": "merge-on-read"})
+    rows = [{"id": number, "r": float("nan") if number == 3 else number / 2, "s": {"a": number, "other": "x"}} for number in range(10)]
+    table.append(pa.Table.from_pylist(rows, schema))
+    with table.update_schema() as update:
+        update.rename_column("s.a", "b").rename_column("s.other", "a")
+    return table
+
+
+def scan_of(spark: SparkSession, text: str) -> Any:
+    """Return the node of Spark's plan that reads files."""
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        return spark.sql(text)._jdf.queryExecution().sparkPlan().collectLeaves().head()
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+
+
+@pytest.mark.parametrize("name", [COMET, RAPIDS])
+def test_a_scan_without_deletes_has_sparks_own_class_and_the_ids_of_all_fields(
+    spark: SparkSession, sql: Run, table: Table, name: str
+) -> None:
+    expected = sql(QUERY)
+    with plugin(spark, name):
+        scan = scan_of(spark, QUERY)
+        assert scan.getClass().getName() == "org.apache.spark.sql.execution.FileSourceScanExec"
+        assert scan.relation().fileFormat().getClass().getName() == "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+        assert [root.toUri().getScheme() for root in (scan.relation().location().rootPaths().apply(0),)] == ["file"]
+        assert scan.tableIdentifier().get().unquotedString() == "lake.db.t"
+        for struct in (scan.requiredSchema(), scan.relation().dataSchema()):
+            inner = struct.apply("s").dataType()
+            assert inner.json().count("parquet.field.id") == len(inner.fieldNames())
+        assert "r (field 2)" not in scan.dataFilters().toString()  # statistics leave NaN out
+        assert "id" in scan.dataFilters().toString()
+        assert sql(QUERY) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "reason"),
+    [
+        ({}, "SELECT _pos, id FROM lake.db.t", "the query reads positions of rows"),
+        ({"spark.sql.parquet.fieldId.read.enabled": "false"}, QUERY, "spark.sql.parquet.fieldId.read.enabled is not true"),
+        ({"spark.sql.parquet.fieldId.read.ignoreMissing": "true"}, QUERY, "spark.sql.parquet.fieldId.read.ignoreMissing is true"),
+    ],
+)
+def test_a_scan_that_an_accelerator_cannot_read_has_the_reason_in_its_name(
+    spark: SparkSession, sql: Run, table: Table, settings: dict[str, str], text: str, reason: str
+) -> None:
+    assert table.metadata.current_snapshot_id is not None
+    expected = sql(text)
+    before = {setting: spark.conf.get(setting, None) for setting in settings}
+    for setting, value in settings.items():
+        spark.conf.set(setting, value)
+    try:
+        with plugin(spark, COMET):
+            assert scan_of(spark, text).tableIdentifier().get().unquotedString() == f"lake.db.t (Comet does not read it: {reason})"
+            assert sql(text) == expected
+    finally:
+        for setting, old in before.items():
+            spark.conf.unset(setting) if old is None else spark.conf.set(setting, old)
+
+
+def test_files_with_deletes_stay_with_spark_and_the_rest_does_not(spark: SparkSession, sql: Run, table: Table) -> None:
+    table.append(table.scan("id < 3").to_arrow())
+    table.delete("id = 5")
+    expected = sql("SELECT sum(id) FROM lake.db.t")
+    with plugin(spark, COMET):
+        plan = spark.sql("SELECT id FROM lake.db.t")._jdf.queryExecution().sparkPlan()
+        names = [scan.tableIdentifier().get().unquotedString() for scan in _each(plan.collectLeaves())]
+        assert sorted(names) == ["lake.db.t", "lake.db.t (Comet does not read it: rows are deleted by position)"]
+        assert "assertnotnull" not in plan.toString().partition("DataFilters")[0].lower()
+        assert sql("SELECT sum(id) FROM lake.db.t") == expected
+    with plugin(spark, RAPIDS):  # it may read files of a subclass of the format as those of the format: the assertion fails the query then
+        assert "assertnotnull" in spark.sql("SELECT id FROM lake.db.t")._jdf.queryExecution().sparkPlan().toString().lower()
+
+
+def test_gluten_finds_columns_by_name_and_is_offered_no_scan(spark: SparkSession, sql: Run, table: Table) -> None:
+    expected = sql(QUERY)
+    with plugin(spark, GLUTEN):
+        accelerator = accelerator_of(spark)
+        assert accelerator is not None
+        assert str(accelerator) == "Gluten does not read Icefloe's files: it finds columns by their names, and not by their ids"
+        scan = scan_of(spark, QUERY)
+        assert scan.relation().fileFormat().getClass().getSimpleName() == "SignedParquet"
+        assert "Gluten does not read it" in scan.tableIdentifier().get().unquotedString()
+        assert sql(QUERY) == expected
+        spark._jsparkSession.sessionState().conf().setConfString("spark.gluten.enabled", "false")
+        assert accelerator_of(spark) is None
+        spark._jsparkSession.sessionState().conf().unsetConf("spark.gluten.enabled")
+
+
+def _each(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
