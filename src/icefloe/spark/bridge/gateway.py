@@ -7,8 +7,10 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from icefloe.errors import EngineError, Problem
@@ -33,11 +35,12 @@ EXTENSIONS, EXTENSION_CLASS = "spark.sql.extensions", "icefloe.SparkExtensions"
 _CLASSES_ATTRIBUTE = "_icefloe_java_classes"
 _SHIPPED_ATTRIBUTE = "_icefloe_jar_shipped"
 _LOADER_ATTRIBUTE = "_icefloe_class_loader"
-_ACCELERATED_ATTRIBUTE = "_icefloe_accelerators"  # whether an application has one, by its id
 _CONSTRUCTORS_ATTRIBUTE = "_icefloe_constructors"
 _METHODS_ATTRIBUTE = "_icefloe_static_methods"
 _FORMATS_ATTRIBUTE = "_icefloe_formats"
 _FOLDER_ATTRIBUTE = "_icefloe_class_folder"
+# Whether an application has an accelerator. A call to the JVM for each scan would be felt.
+_ACCELERATED: WeakKeyDictionary[SparkContext, bool] = WeakKeyDictionary()
 NO_JVM = "this session is one of Spark Connect, or has no JVM in this process for another reason; SQL on attached catalogs, UPDATE and MERGE need it"
 
 
@@ -239,11 +242,10 @@ def executors_have_classes(spark: SparkSession) -> bool:
 
 def has_accelerator(spark: SparkSession) -> bool:
     """Return whether a classic session has an accelerator, which may be turned off at present. Raises the errors of `static_method`."""
-    loaded = gateway_of(spark).__dict__.setdefault(_ACCELERATED_ATTRIBUTE, {})
-    application = spark.sparkContext.applicationId
-    if application not in loaded:  # plugins cannot be added to a running application
-        loaded[application] = bool(static_method(spark, "Accelerator", "isLoaded", spark._jsparkSession))
-    return bool(loaded[application])
+    context = spark.sparkContext
+    if context not in _ACCELERATED:  # plugins cannot be added to a running application
+        _ACCELERATED[context] = bool(static_method(spark, "Accelerator", "isLoaded", spark._jsparkSession))
+    return _ACCELERATED[context]
 
 
 def class_folder(gateway: Any, spark_version: str) -> Path:
