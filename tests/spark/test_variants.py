@@ -213,6 +213,15 @@ def test_types_that_sparks_variants_lack_are_read_through_python(
     assert reason in caplog.text
 
 
+def test_columns_of_a_file_are_read_again_where_another_file_has_its_name(spark: SparkSession, lake: SqlCatalog, tmp_path: Path) -> None:
+    query = "SELECT to_json(v) FROM lake.db.t"
+    add_shredded(lake, tmp_path, pa.int64(), [(None, 5)])
+    assert [tuple(row) for row in spark.sql(query).collect()] == [("5",)]
+    lake.drop_table("db.t")
+    table = add_shredded(lake, tmp_path, pa.binary(16), [(None, bytes(16)), (None, bytes(16))])
+    assert_same(spark.sql("SELECT * FROM lake.db.t").collect(), table)
+
+
 def test_settings_that_change_what_spark_reads_of_variants_change_no_rows(
     spark: SparkSession, lake: SqlCatalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,7 +59,8 @@ def stored_fields(
     """
     if known is None:
         return _read_fields(spark, io, tasks, table_name)
-    keys = [("fields", task.file.file_path) for task in tasks]
+    # A file that `add_files` has given to a table may be another one than a dropped table had by the same name.
+    keys = [("fields", task.file.file_path, task.file.file_size_in_bytes, task.file.record_count) for task in tasks]
     fields_of_files = [known.get(key) for key in keys]
     unread = [place for place, fields in enumerate(fields_of_files) if fields is None]
     if unread:
