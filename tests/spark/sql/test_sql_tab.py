@@ -156,3 +156,30 @@ def test_writes_of_frames_show_the_same_and_a_failed_one_nothing(spark: SparkSes
         spark.range(1).selectExpr("CAST(NULL AS BIGINT) AS id", "'x' AS kind").writeTo("lake.db.t").append()
     assert [name for name, _ in metrics_since(spark, before) if name.startswith("AppendData")]
     assert not any(shown.get("number of inserted rows", "0") != "0" for _, shown in metrics_since(spark, before))
+
+
+def test_the_time_of_planning_is_shown_once_where_a_statement_reads_a_plan_twice(shown: Callable[[str], Metrics], lake: SqlCatalog) -> None:
+    partitioned(lake)
+    scans = of_nodes(shown("SELECT count(*) FROM lake.db.t a JOIN lake.db.t b ON a.kind = b.kind WHERE a.id > 2 AND b.id > 2"), "Scan")
+    assert len(scans) == 2
+    assert sorted(scan[PLANNING] == "0 ms" for scan in scans) == [False, True]
+
+
+def test_a_scan_by_spark_shows_the_plan_rather_than_rows_of_python_that_spark_converts(
+    shown: Callable[[str], Metrics], lake: SqlCatalog
+) -> None:
+    struct = pa.struct([("a", pa.int32())])
+    rows = pa.table({"id": [1], "s": pa.array([{"a": 1}], struct)})
+    table = lake.create_table("db.t", rows.schema, properties={"write.format.default": "avro"})
+    table.append(rows)
+    table.set_properties({"write.format.default": "parquet"})
+    table.append(rows)
+    (scan,) = of_nodes(shown("SELECT * FROM lake.db.t"), "Scan parquet")
+    assert (scan["number of result data files"], scan["number of files read"]) == ("2", "1")
+
+
+def test_a_write_in_a_transaction_shows_no_commit(shown: Callable[[str], Metrics], lake: SqlCatalog) -> None:
+    partitioned(lake)
+    (write,) = of_nodes(shown("CREATE TABLE lake.db.copy AS SELECT id FROM lake.db.t"), "AppendData")
+    assert write["number of inserted rows"] == "40"
+    assert not any("commit" in name for name in write)

@@ -207,7 +207,9 @@ def grouped_files(
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
     groups = groups or [ScanFileGroup(parts=())]
-    metrics = metrics_of_groups(request.plan, [None if group.deleted is None else group.deleted.count for group in groups])
+    deleted = [None if group.deleted is None else group.deleted.count for group in groups]
+    native = next((place for place, group in enumerate(groups) if not group.reason), 0)  # nodes that convert rows of Python have no metrics
+    metrics = metrics_of_groups(request.plan, deleted, place=native)
     return needed, [replace(group, kept=kept, metrics=shown) for group, shown in zip(groups, metrics, strict=True)], deletes
 
 

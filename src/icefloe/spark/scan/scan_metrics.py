@@ -45,16 +45,17 @@ class ScanMetric(NamedTuple):
     value: int
 
 
-def metrics_of_groups(plan: ScanPlan, deleted_positions: Sequence[int | None]) -> Sequence[Sequence[ScanMetric]]:
-    """Return the metrics of each file group of a plan. Those of the whole plan belong to the first group, so that a query shows each once.
+def metrics_of_groups(plan: ScanPlan, deleted_positions: Sequence[int | None], *, place: int) -> Sequence[Sequence[ScanMetric]]:
+    """Return the metrics of each file group of a plan. Those of the whole plan belong to one group, so that a query shows each once.
 
     Args:
         plan: The plan.
         deleted_positions: For each group, how many rows it leaves out by their positions; None for a group whose files have no such deletes.
+        place: The index of the group that has the metrics of the whole plan.
     """
     return [
         [
-            *(_plan_metrics(plan) if number == 0 else ()),
+            *(_plan_metrics(plan) if number == place else ()),
             *([] if deleted is None else [ScanMetric("deleted-positions", "number of row deletes applied", COUNT, deleted)]),
         ]
         for number, deleted in enumerate(deleted_positions)

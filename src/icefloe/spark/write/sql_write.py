@@ -104,8 +104,9 @@ def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None
         "num_added_delete_files": result.added_delete_files,
         "snapshot_id": result.snapshot_id,
         "added_bytes": result.added_bytes,
-        "commit_attempts": result.attempts,
-        "commit_ms": result.commit_ms,
+        # A write in a transaction, such as CREATE TABLE AS SELECT, is committed later.
+        "commit_attempts": result.attempts or None,
+        "commit_ms": result.commit_ms if result.attempts else None,
     }
 
 

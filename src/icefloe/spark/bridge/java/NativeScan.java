@@ -25,7 +25,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
@@ -133,14 +132,6 @@ public final class NativeScan {
   /** Tags a plan as cacheable: later statements that read the same state of a table in the same way may use it. `bytes` is its size in memory. */
   public void keep(LogicalPlan plan, Number bytes) {
     plan.setTagValue(KEPT_BYTES, Long.valueOf(bytes.longValue()));
-  }
-
-  /** Returns a plan that was kept, for another statement, which need not plan its scan. */
-  static LogicalPlan reused(LogicalPlan kept) {
-    LogicalPlan leaf = (LogicalPlan) kept.collectLeaves().head();
-    PlannedFiles files = (PlannedFiles) ((HadoopFsRelation) ((LogicalRelation) leaf).relation()).location();
-    files.metrics().keep();
-    return kept;
   }
 
   /** Returns the size in bytes of a plan that `keep` has tagged; null for any other plan. */

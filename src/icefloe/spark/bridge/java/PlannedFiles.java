@@ -176,7 +176,7 @@ public final class PlannedFiles implements FileIndex {
 
   /** Returns the time of planning, which Spark counts as metadata time of its scan. */
   public scala.Option metadataOpsTimeNs() {
-    return scala.Option.apply(Long.valueOf(metrics.planningTime()));
+    return scala.Option.apply(Long.valueOf(metrics.metadataTime()));
   }
 
   /** Returns whether the files, their constants and the table's name are equal, so that Spark finds cached data and equal parts of a plan. */

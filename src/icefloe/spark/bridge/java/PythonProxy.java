@@ -265,7 +265,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   LogicalPlan rows() {
     KeptReplies kept = key == null ? null : keptReplies();
     Object earlier = kept == null ? null : kept.get("rows " + key);
-    if (earlier != null) return NativeScan.reused((LogicalPlan) earlier);
+    if (earlier != null) return (LogicalPlan) earlier;
     LogicalPlan plan = (LogicalPlan) once("rows");
     Long bytes = NativeScan.keptBytes(plan);
     if (kept != null && bytes != null) kept.put("rows " + key, plan, bytes.longValue());

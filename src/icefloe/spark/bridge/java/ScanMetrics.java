@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
@@ -21,7 +22,8 @@ final class ScanMetrics {
   private static final String COUNT = "sum", BYTES = "size", NANOSECONDS = "nsTiming"; // Spark's kinds of metrics
   private static final Field OF_SCAN = field(FileSourceScanExec.class, "org$apache$spark$sql$execution$FileSourceScanLike$$scanMetrics");
   private final List metrics; // of List: name, label, kind, value
-  private volatile boolean isKept; // whether an earlier statement has made the plan, so that planning takes no time
+  private final AtomicBoolean isTimeShown = new AtomicBoolean(); // whether a node shows the time of planning: other nodes of the plan, and later statements, which use it again, show 0
+  private final AtomicBoolean isTimeCounted = new AtomicBoolean(); // whether Spark has counted that time as metadata time
 
   private ScanMetrics(List metrics) {
     this.metrics = metrics;
@@ -58,15 +60,10 @@ final class ScanMetrics {
     return ((Number) ((List) metric).get(3)).longValue();
   }
 
-  /** Returns the nanoseconds that planning took; 0 where another scan of the query shows them. */
-  long planningTime() {
-    for (int i = 0; i < metrics.size() && !isKept; i++) if (((List) metrics.get(i)).get(2).equals(NANOSECONDS)) return value(metrics.get(i));
+  /** Returns the nanoseconds that planning took, for Spark's metadata time; 0 where a scan has them already. */
+  long metadataTime() {
+    for (int i = 0; i < metrics.size(); i++) if (((List) metrics.get(i)).get(2).equals(NANOSECONDS)) return isTimeCounted.getAndSet(true) ? 0L : value(metrics.get(i));
     return 0L;
-  }
-
-  /** Records that the plan serves another statement. */
-  void keep() {
-    isKept = true;
   }
 
   private static Field field(Class owner, String name) {
@@ -95,7 +92,7 @@ final class ScanMetrics {
       SQLMetric created = new SQLMetric((String) metric.get(2), metric.get(2).equals(COUNT) ? 0L : -1L);
       created.register(node.sparkContext(), Option.apply(metric.get(1)), false);
       added.put(metric.get(0), created);
-      MetricsListener.keep(created.id(), metric.get(2).equals(NANOSECONDS) ? planningTime() : value(metric));
+      MetricsListener.keep(created.id(), metric.get(2).equals(NANOSECONDS) && isTimeShown.getAndSet(true) ? 0L : value(metric));
     }
     try {
       ofNode.set(node, node.metrics().$plus$plus(PythonUtils.toScalaMap(added)));
