@@ -183,3 +183,18 @@ def test_a_write_in_a_transaction_shows_no_commit(shown: Callable[[str], Metrics
     (write,) = of_nodes(shown("CREATE TABLE lake.db.copy AS SELECT id FROM lake.db.t"), "AppendData")
     assert write["number of inserted rows"] == "40"
     assert not any("commit" in name for name in write)
+
+
+def test_markup_in_names_of_tables_is_no_markup_of_the_page(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    table = lake.create_table(("db", name), pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    table.set_properties({"write.format.default": "avro"})
+    table.append(pa.table({"id": [2]}))
+    before = executions(spark)
+    sql(f"SELECT sum(id) FROM lake.db.`{name}`")
+    names = [node for node, _ in metrics_since(spark, before) if "onerror" in node]
+    assert sorted(names) == [
+        "BatchScan lake.db.&lt;img src=x onerror=alert(1)&gt;",
+        "Scan parquet lake.db.&lt;img src=x onerror=alert(1)&gt;",
+    ]

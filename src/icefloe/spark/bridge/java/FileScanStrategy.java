@@ -74,7 +74,7 @@ public final class FileScanStrategy extends SparkStrategy {
       }
       if (!(plan instanceof FileSourceScanExec)) return ((SparkPlan) plan).mapChildren(this);
       FileSourceScanExec scan = (FileSourceScanExec) plan;
-      String table = ((PlannedFiles) scan.relation().location()).table();
+      String table = withoutMarkup(((PlannedFiles) scan.relation().location()).table());
       String obstacle = accelerator == null ? null : accelerator.obstacle(scan, conf);
       HashMap changed = accelerator == null || obstacle != null ? new HashMap() : inSparksFormat(scan);
       changed.put("tableIdentifier", Option.apply(new TableIdentifier(obstacle == null ? table : table + " (" + accelerator + " does not read it: " + obstacle + ")")));
@@ -85,6 +85,11 @@ public final class FileScanStrategy extends SparkStrategy {
       }
       return scan.makeCopy(parts);
     }
+  }
+
+  /** Returns a name in which nothing is markup or a control character: until Spark 4.1, its UI takes the names of nodes for HTML, and other users may have named a table. */
+  static String withoutMarkup(String name) {
+    return name.replaceAll("\\p{Cntrl}", " ").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;");
   }
 
   private static HashMap inSparksFormat(FileSourceScanExec scan) {

@@ -90,7 +90,7 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
   }
 
   public String name() {
-    return name;
+    return FileScanStrategy.withoutMarkup(name);
   }
 
   public StructType schema() {
