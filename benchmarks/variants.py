@@ -1,6 +1,6 @@
 """Queries that extract and filter paths of variants with Spark SQL, compared with the same values in a Parquet column of variants that Spark wrote.
 
-Spark shreds variants where its settings say so, and Icefloe where the table's property does; each is compared with its like, and the shredded table also with a
+Spark shreds variants where its settings require it, and Icefloe where the table's property does; each is compared with its like, and the shredded table also with a
 part of its variants deleted. The measure is the CPU time of the JVM, which reads all files. `ICEFLOE_BENCH_ROWS` sets the number of rows.
 """
 
