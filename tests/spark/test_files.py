@@ -3,15 +3,17 @@
 import datetime as dt
 import logging
 import struct
+import uuid
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NullType
-from tests.spark.comparing import plan_of, same_rows
+from tests.spark.comparing import in_order, plan_of, same_rows
 from tests.spark.merge_on_read import add_file, delete_positions
 
 from icefloe import (
@@ -31,11 +33,14 @@ from icefloe import (
     TimestampNanoType,
     TimestampType,
     TimestamptzNanoType,
+    TimeType,
     UnknownType,
+    UUIDType,
     VariantType,
 )
 from icefloe.errors import UnsupportedTypeError
-from icefloe.spark.types.spark_types import struct_to_schema
+from icefloe.spark import attach
+from icefloe.spark.types.spark_types import SPARK_TIME, struct_to_schema
 
 pytestmark = pytest.mark.spark
 
@@ -166,3 +171,43 @@ def test_files_without_field_ids_are_read_by_the_name_mapping_beside_others(
     assert "1 files of" in caplog.text
     assert "no field ids" in caplog.text
     assert plan_of(frame).count("FileScan parquet") == 1
+
+
+@pytest.mark.skipif(SPARK_TIME is None, reason="this Spark has no TIME type")
+def test_uuids_and_times_are_read_by_sparks_own_scan(spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    attach(spark, "lake", lake)
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "u", UUIDType()), NestedField(3, "t", TimeType()))
+    table = lake.create_table("db.t", schema, partition_spec=["t"], properties={"format-version": "3"})
+    table.append(uuids_and_times(0, 6))
+    with table.update_schema() as update:
+        update.add_column("late", UUIDType(), default_value=uuid.UUID(int=9)).add_column("at", TimeType(), default_value=dt.time(4, 5))
+        update.rename_column("u", "key")
+    table.refresh()
+    table.append(uuids_and_times(6, 4).rename_columns(["id", "key", "t"]))
+    delete_positions(table, {task.file.file_path: [0] for task in table.scan().plan_files() if task.file.record_count > 1})
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    try:
+        with caplog.at_level(logging.WARNING, "icefloe.spark"):
+            found = spark.sql("SELECT id, key, CAST(t AS STRING), late, CAST(at AS STRING) FROM lake.db.t").collect()
+            assert [row[0] for row in spark.sql(f"SELECT id FROM lake.db.t WHERE key = '{uuid.UUID(int=3)}'").collect()] == [3]
+            assert [
+                row[0] for row in spark.sql("SELECT id FROM lake.db.t WHERE t = TIME'01:00:00' AND key IS NOT NULL ORDER BY id").collect()
+            ] == [4, 7]
+    finally:
+        spark.conf.unset("spark.sql.timeType.enabled")
+    assert not caplog.records
+    rows = table.scan().to_arrow().to_pylist()
+    assert len(rows) == 6
+
+    def text(value: Any) -> str | None:
+        return None if value is None else str(uuid.UUID(bytes=value) if isinstance(value, bytes) else value)
+
+    assert in_order([tuple(row) for row in found]) == in_order(
+        [(row["id"], *(text(row[name]) for name in ("key", "t", "late", "at"))) for row in rows]
+    )
+
+
+def uuids_and_times(first: int, count: int) -> pa.Table:
+    ids = range(first, first + count)
+    uuids = pa.array([uuid.UUID(int=i).bytes if i % 5 else None for i in ids], pa.binary(16))
+    return pa.table({"id": pa.array(ids, pa.int64()), "u": uuids, "t": pa.array([dt.time(i % 3) for i in ids], pa.time64("us"))})

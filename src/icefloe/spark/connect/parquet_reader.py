@@ -33,15 +33,15 @@ from icefloe.spark.types.spark_types import (
     column_named,
     differs_by_case,
     schema_to_struct,
-    why_no_variants,
     why_not_opened,
+    why_not_stored_values,
 )
 from icefloe.spec.expressions.bind import filter_field_ids, predicates
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.puffin.deletion_vector import DeletionVector
 from icefloe.spec.schema.metadata_columns import is_reserved
 from icefloe.spec.schema.schema import Schema, fields_to_read, walk
-from icefloe.spec.types import NestedField, PrimitiveType
+from icefloe.spec.types import NestedField, PrimitiveType, TimeType, UUIDType
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
 # If Spark prunes nested fields, it drops the field ids, and would look columns up by name.
@@ -83,7 +83,7 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
         check_locations(request.io, request.plan.files["file_path"])
         if has_vended_access(request.io, request.plan.files["file_path"]):
             raise NotReadableByParquet(VENDED_ACCESS)
-    if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_no_variants(spark, needed):
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_not_stored_values(spark, needed):
         raise NotReadableByParquet(reason)
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
     read_fields = partial(_stored_fields, request)
@@ -113,7 +113,11 @@ def _columns_to_read(request: ScanRequest) -> Schema:
     if metadata:
         raise NotReadableByParquet(f"the scan reads the metadata columns {', '.join(metadata)}")
     fields = fields_to_read(request.schema, request.projection, filter_field_ids(request.row_filter))
-    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(fields) if isinstance(field.field_type, NOT_NATIVE)]
+    names = [
+        f"{'.'.join(path)} ({field.field_type})"
+        for path, field in walk(fields)
+        if isinstance(field.field_type, (*NOT_NATIVE, UUIDType, TimeType))
+    ]
     if names:
         raise NotReadableByParquet(f"Spark's Parquet reader cannot read {', '.join(names)}")
     if not fields:

@@ -11,7 +11,7 @@ from icefloe.spark.scan.footer_field_ids import FieldIds, StoredFields
 from icefloe.spark.types.spark_types import NOT_NATIVE
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.schema_history import is_complete_history
-from icefloe.spec.types import IntegerType, LongType, NestedField, PrimitiveType, StructType, VariantType, children
+from icefloe.spec.types import IntegerType, LongType, NestedField, PrimitiveType, StructType, TimeType, VariantType, children
 
 # By integer type, the width of unsigned integers in a file that Spark's own scan would read as signed ones. Icefloe's Parquet format (`SignedParquet.java`)
 # checks their values.
@@ -79,10 +79,12 @@ class FileColumns:
             if (takes_unsigned or separates_unsigned) and type(field.field_type) in _WIDTHS
         }
         self._takes_unsigned = takes_unsigned
-        self._variants = {field.field_id: ".".join(path) for path, field in walk(top_fields) if isinstance(field.field_type, VariantType)}
+        self._times_and_variants = {
+            field.field_id: ".".join(path) for path, field in walk(top_fields) if isinstance(field.field_type, TimeType | VariantType)
+        }
         is_late = any(field.field_id in may_be_missing for _, field in walk(needed.fields))
         self.matter = has_mapping or is_late
-        self.matter |= bool(self._top_defaults or self._inner_defaults or lost_structs or self._signed or self._variants)
+        self.matter |= bool(self._top_defaults or self._inner_defaults or lost_structs or self._signed or self._times_and_variants)
 
     def check_required(self, path: str, ids: FieldIds, constant_ids: frozenset[int]) -> None:
         """Check that a file has every required column without a default.
@@ -118,13 +120,9 @@ class FileColumns:
         if unsigned and self._takes_unsigned:
             path, width = unsigned[0]
             return f"a file has unsigned integers of {width} bits in {path}", frozenset(), False
-        for field_id, path in self._variants.items():
-            if field_id in stored.variant_types:
-                return (
-                    f"a file has {stored.variant_types[field_id]} values in columns of their own in {path}, which Spark's variants lack",
-                    frozenset(),
-                    False,
-                )
+        for field_id, path in self._times_and_variants.items():
+            if field_id in stored.unread:
+                return f"a file has {stored.unread[field_id]} in {path}, which Spark's reader lacks", frozenset(), False
         missing = frozenset(self._top_defaults.keys() - ids - constant_ids)
         for field_id in sorted(missing):
             kind = self._top_defaults[field_id].field_type

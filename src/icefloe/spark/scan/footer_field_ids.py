@@ -33,12 +33,13 @@ FieldIds = frozenset[int] | None
 class StoredFields(NamedTuple):
     """The columns of a data file: their field ids (None if the file has no ids), and by field id the width in bits of each unsigned integer column.
 
-    `variant_types` has by field id a type that a shredded variant of the file has and that Spark's variants do not have.
+    `unread` has by field id what a column of the file has and Spark's reader does not read: in shredded variants types that its variants lack, and times not in
+    microseconds.
     """
 
     ids: FieldIds
     unsigned: dict[int, int]
-    variant_types: dict[int, str]
+    unread: dict[int, str]
 
 
 def stored_fields(
@@ -84,8 +85,14 @@ def fields_in(io: FileIO, task: FileScanTask) -> StoredFields:
     types = dict(_types(columns))
     ids = frozenset(types) if has_ids(columns) or not len(columns) else None
     unsigned = {key: kind.bit_width for key, kind in types.items() if pa.types.is_unsigned_integer(kind)}
-    variants = {key: kind for key, kind in types.items() if is_variant(_storage(kind))}
-    return StoredFields(ids, unsigned, {key: text for key, kind in variants.items() if (text := _type_beyond_spark(kind))})
+    return StoredFields(ids, unsigned, {key: text for key, kind in types.items() if (text := _unread(kind))})
+
+
+def _unread(kind: Any) -> str:
+    if pa.types.is_time(kind):
+        return "" if kind.unit == "us" else f"times in {kind.unit}"
+    text = _type_beyond_spark(kind) if is_variant(_storage(kind)) else ""
+    return text and f"{text} values in columns of a shredded variant"
 
 
 def _storage(kind: Any) -> Any:

@@ -28,6 +28,7 @@ from icefloe.spec.types import (
     StructType,
     TimestampType,
     TimestamptzType,
+    TimeType,
     UUIDType,
 )
 from icefloe.spec.values import physical_arrow_type
@@ -175,7 +176,7 @@ def as_constant(values: Any, kind: IcebergType) -> Any:
     """
     if pa.types.is_null(values.type):
         values = values.cast(physical_arrow_type(kind)) if isinstance(kind, PrimitiveType) else values
-    if isinstance(kind, UUIDType):
-        return to_spark_form(values, kind)
+    if isinstance(kind, UUIDType | TimeType):
+        return to_spark_form(values.cast(pa.time64("us")) if isinstance(kind, TimeType) else values, kind)
     target = _CONSTANT_TYPES.get(type(kind))
     return values if target is None or values.type == target else values.cast(target)

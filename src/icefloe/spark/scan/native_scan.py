@@ -54,7 +54,7 @@ from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.spec.schema.schema import Schema, fields_to_read
-from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
+from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType, UUIDType
 from icefloe.spec.values import physical_array
 
 # The first columns in the table of files for the JVM; a column for each constant follows.
@@ -172,6 +172,7 @@ def _project(
     """
     reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
+    computed |= columns.names.texts_of_uuids(columns.data)
     rows = columns.names.restore(rows)
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns.data) else {}
     if columns.metadata is not None:
@@ -213,6 +214,8 @@ def native_plan(spark: SparkSession, request: ScanRequest, needed: Schema, group
 def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
     """Return the argument `names` of `native_relation` for the projection; None if rows are filtered, or a column is computed or has renamed fields."""
     if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None or columns.names.renamed_inside:
+        return None
+    if any(isinstance(field.field_type, UUIDType) for field in columns.data):
         return None
     outputs = [_output(field, columns, {}, {}) for field in request.projection.fields]
     if not all(isinstance(source, str) for source, _, _ in outputs):

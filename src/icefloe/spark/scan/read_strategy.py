@@ -56,7 +56,7 @@ from icefloe.spark.scan.position_deletes import (
 from icefloe.spark.scan.python_scan import TaskReader, python_rows
 from icefloe.spark.scan.scan_metrics import metrics_of_groups
 from icefloe.spark.scan.version_probe import probe_scans
-from icefloe.spark.types.spark_types import NOT_NATIVE, why_no_variants, why_not_opened
+from icefloe.spark.types.spark_types import NOT_NATIVE, why_not_opened, why_not_stored_values
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.expressions.bind import filter_field_ids
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
@@ -79,6 +79,7 @@ from icefloe.spec.types import (
     TimestampType,
     TimestamptzType,
     UnknownType,
+    UUIDType,
 )
 
 LOG = logging.getLogger(__name__)
@@ -237,10 +238,10 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
     if not files.num_rows:
         return ""
     read = [field for field in needed.fields if not isinstance(field.field_type, UnknownType)]
-    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
+    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if _is_not_native(path, field)]
     if names:
         return f"it cannot read {', '.join(names)}"
-    if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_no_variants(spark, needed):
+    if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_not_stored_values(spark, needed):
         return reason
     if requested_metadata_ids(request) & OF_POSITIONS and (reason := position_name_conflict(request.schemas)):
         return reason
@@ -250,6 +251,11 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
         return VENDED_ACCESS
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
     return f"{NO_FILE_SYSTEM} {', '.join(missing)}" if missing else ""
+
+
+def _is_not_native(path: tuple[str, ...], field: NestedField) -> bool:
+    """Return whether Spark's own scan cannot read a column: only top-level columns of bytes can become uuids."""
+    return isinstance(field.field_type, NOT_NATIVE) or (len(path) > 1 and isinstance(field.field_type, UUIDType))
 
 
 def file_groups(

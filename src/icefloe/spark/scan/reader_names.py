@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql import types as spark_types
 
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, POSITION_COLUMN
@@ -24,10 +25,14 @@ from icefloe.spark.types.spark_types import FIELD_ID_KEY, column_named, schema_t
 from icefloe.spec.manifest.partition_values import avro_name
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.schema_history import is_complete_history
-from icefloe.spec.types import DoubleType, FloatType, NestedField, StructType, children
+from icefloe.spec.types import DoubleType, FloatType, NestedField, StructType, UUIDType, children
 
 # The metadata column that Spark adds to every scan of files.
 SPARK_METADATA = "_metadata"
+# The parts of a uuid between its hyphens: the first byte of each, counted from 1, and the number of bytes.
+_BYTES_OF_A_UUID = 16
+_NO_UUID = "a data file has a value in a uuid column that is not of 16 bytes"
+_PARTS_OF_A_UUID = ((1, 4), (5, 2), (7, 2), (9, 2), (11, 6))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,24 @@ class ReaderNames:
 
     def of_struct(self, columns: Iterable[NestedField]) -> spark_types.StructType:
         """Return the Spark schema for the reader: the columns under the reader's names, with field ids in the metadata."""
+        columns = tuple(columns)
         struct = schema_to_struct(Schema(*columns))
-        for field in struct.fields:
+        for field, column in zip(struct.fields, columns, strict=True):
+            if isinstance(column.field_type, UUIDType):
+                field.dataType = spark_types.BinaryType()
             if field.metadata[FIELD_ID_KEY] in self.renamed_inside:
                 field.dataType = _with_other_names(field.dataType)
             field.name = self.columns[field.name]
         struct.names = [field.name for field in struct.fields]
         return struct
+
+    def texts_of_uuids(self, columns: Iterable[NestedField]) -> dict[int, Column]:
+        """Return the texts of the top-level uuid columns among those that the reader reads, which are bytes to it, by field id."""
+        return {
+            column.field_id: _uuid_text(column_named(self.columns[column.name]))
+            for column in columns
+            if isinstance(column.field_type, UUIDType)
+        }
 
     def restore(self, rows: DataFrame) -> DataFrame:
         """Rename struct fields in the reader's rows back to the table's names. The top-level columns keep the reader's names."""
@@ -96,6 +112,13 @@ def names_for_the_reader(needed: Schema, schemas: Sequence[Schema]) -> ReaderNam
         if structs and (not complete or structs & reused):
             renamed_inside[field.field_id] = field
     return ReaderNames(columns, renamed_inside)
+
+
+def _uuid_text(column: Column) -> Column:
+    """Return the text of a uuid's 16 bytes, in lower case."""
+    parts = [F.hex(F.substring(column, start, length)) for start, length in _PARTS_OF_A_UUID]
+    text = F.lower(F.concat(parts[0], *(part for digits in parts[1:] for part in (F.lit("-"), digits))))
+    return F.when(F.octet_length(column) != _BYTES_OF_A_UUID, F.raise_error(F.lit(_NO_UUID)).cast("string")).otherwise(text)
 
 
 def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, NestedField]]:

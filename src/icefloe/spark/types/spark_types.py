@@ -76,11 +76,9 @@ _SRID_PREFIX = "SRID:"
 _DEFAULT_SRID = 4326
 _BY_BYTES = "UTF8_BINARY"  # the collation
 
-# Types that Spark's Parquet reader cannot read in all versions: it refuses the uuid annotation, reads a time only if the file stores it as local, and supports
-# geometries and nanoseconds only in some versions. Columns of unknown type need not be in a file. `why_not_opened` has the reason if it cannot read variants.
+# Types that Spark's Parquet reader cannot read in all versions: it supports geometries and nanoseconds only in some. Columns of unknown type need not be in a
+# file. `why_not_stored_values` has the reason if it cannot read variants and times. It reads a uuid as bytes, of which a classic scan makes texts.
 NOT_NATIVE = (
-    UUIDType,
-    TimeType,
     GeometryType,
     GeographyType,
     TimestampNanoType,
@@ -91,6 +89,7 @@ NOT_NATIVE = (
 # Types of format version 3 that have their own Parquet annotations: Spark 4.0 cannot open a file that contains such a column, even if it is not read.
 _TYPES_WITH_NEW_ANNOTATIONS = (VariantType, GeometryType, GeographyType)
 _FIRST_VERSION_WITH_THEM = "4.1"
+_TIME_ENABLED = "spark.sql.timeType.enabled"
 # Settings that change how Spark reads the parts of shredded variants, and bytes in the others, with the values that leave them as they are stored.
 _SETTINGS_OF_VARIANTS: Mapping[str, str] = {
     "spark.sql.variant.allowReadingShredded": "true",
@@ -251,8 +250,10 @@ def why_not_opened(spark: SparkSession, schemas: Iterable[Schema]) -> str:
     return f"the Parquet library of Spark {spark.version} cannot open files with columns such as {', '.join(names)}" if names else ""
 
 
-def why_no_variants(spark: SparkSession, needed: Schema) -> str:
-    """Return the reason why Spark's own reader does not read the variants among columns as they are stored; empty if it does, or if there are none."""
+def why_not_stored_values(spark: SparkSession, needed: Schema) -> str:
+    """Return the reason why Spark's own reader does not read the variants and times among columns as they are stored; empty if it does, or without these."""
+    if TimeType in needed.type_classes and str(spark.conf.get(_TIME_ENABLED, "false")).lower() != "true":
+        return f"it does not read times where {_TIME_ENABLED} is not true"
     if VariantType not in needed.type_classes:
         return ""
     for setting, value in _SETTINGS_OF_VARIANTS.items():
