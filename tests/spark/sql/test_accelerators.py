@@ -14,6 +14,7 @@ from tests.spark.sql.conftest import Run
 
 from icefloe import SqlCatalog
 from icefloe.spark.bridge.accelerators import accelerator_of
+from icefloe.spark.scan import native_scan, read_strategy
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -126,6 +127,18 @@ def test_gluten_finds_columns_by_name_and_is_offered_no_scan(spark: SparkSession
         spark._jsparkSession.sessionState().conf().setConfString("spark.gluten.enabled", "false")
         assert accelerator_of(spark) is None
         spark._jsparkSession.sessionState().conf().unsetConf("spark.gluten.enabled")
+
+
+@pytest.mark.parametrize("name", [GLUTEN, "com.example.Unknown"])
+def test_no_accelerator_takes_over_what_executors_without_icefloes_classes_read(
+    spark: SparkSession, sql: Run, table: Table, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (native_scan, read_strategy):
+        monkeypatch.setattr(module, "executors_have_classes", lambda spark: False)
+    query = "SELECT id FROM lake.db.t WHERE id > 7"  # has no nested fields
+    with plugin(spark, name):
+        assert scan_of(spark, query).relation().fileFormat().getClass().getSimpleName() == "ParquetById"
+        assert sql(query) == [(8,), (9,)]
 
 
 def _each(sequence: Any) -> list[Any]:

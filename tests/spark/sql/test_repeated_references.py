@@ -18,7 +18,7 @@ from icefloe.operations import data_scan
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback
-from icefloe.spark.bridge.gateway import jvm_of, new_object
+from icefloe.spark.bridge.gateway import has_accelerator, jvm_of, new_object
 from icefloe.spark.catalog import attached_catalogs
 from icefloe.spark.scan import read_strategy, scan_plans, spark_scan
 from icefloe.spark.scan.scan_plans import ScanCache
@@ -112,6 +112,7 @@ def test_a_reference_costs_few_calls_of_the_jvm(tables: SqlCatalog, spark: Spark
     spark.sql(text)._jdf.queryExecution().executedPlan()
     calls = counted_calls(client, lambda: spark.sql(text)._jdf.queryExecution().executedPlan())
     assert calls <= MOST_CALLS * TABLES * 2 + 8, f"{calls} calls for {TABLES * 2} references"
+    assert counted_calls(client, lambda: has_accelerator(spark)) == 0
 
 
 @pytest.fixture

@@ -545,7 +545,7 @@ def native_scans(spark: SparkSession) -> Any:
 def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None, *, has_unsigned: bool) -> Any:
     """Return the Java object of a Parquet format that reads unsigned integers as the table's types, and fills the columns of positions and of deleted rows.
 
-    Return None for Spark's own format if no rows are deleted and executors do not have Icefloe's classes; then `read_strategy.py` has checked that no file has
+    Return None for Spark's own reader if no rows are deleted and executors do not have Icefloe's classes; then `read_strategy.py` has checked that no file has
     unsigned integers.
     """
     if deleted is None and not executors_have_classes(spark):

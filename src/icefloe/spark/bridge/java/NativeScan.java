@@ -26,7 +26,6 @@ import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
-import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataType;
@@ -56,7 +55,7 @@ public final class NativeScan {
    * @param data the columns to read, a struct in JSON; a column with a field id is found by the id
    * @param table the name in EXPLAIN
    * @param size the estimated bytes of all columns, by which Spark decides whether a join can broadcast the rows
-   * @param format the Parquet format that reads the files; null for Spark's own
+   * @param format the Parquet format that reads the files; null for Spark's own reader, which needs no class of Icefloe in executors
    * @param deleted the name of the boolean column that is true for deleted rows, which the plan leaves out; null to return all rows
    * @param names the columns to select, as `projection` takes them; null for all columns of the scan
    * @param nonNull the columns without nulls that the query filters by IS NOT NULL. The plan filters them too, so that Spark generates shorter code after the filter
@@ -68,8 +67,9 @@ public final class NativeScan {
     StructType withIds = (StructType) DataType.fromJson(data);
     StructType dataColumns = NestedFieldIds.without(withIds);
     PlannedFiles index = new PlannedFiles(files, constantColumns, table, size, ScanMetrics.of(metrics));
-    FileFormat reader = format == null ? new ParquetFileFormat() : format;
-    if (dataColumns != withIds) reader = format == null ? new ParquetById(withIds) : ((SignedParquet) format).of(withIds);
+    // Never Spark's own class: accelerators would take the scan over, whether or not they return its rows (`FileScanStrategy`).
+    FileFormat reader = format == null ? new ParquetById(withIds) : format;
+    if (format != null && dataColumns != withIds) reader = ((SignedParquet) format).of(withIds);
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
     HashMap attributes = attributes(relation);
     Expression condition = deleted == null ? null : isLive((Expression) attributes.get(deleted));

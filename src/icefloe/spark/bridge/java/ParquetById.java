@@ -8,9 +8,12 @@ import scala.Function1;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
-/** Spark's Parquet format that finds nested fields by ids, although the plan's types do not have these ids. Executors need not have this class, because the function that reads files is Spark's. */
+/**
+ * Spark's Parquet format that finds nested fields by ids, although the plan's types may not have these ids. Executors need not have this class, because the function that reads files is Spark's.
+ * Accelerators take over scans of Spark's own class only.
+ */
 public final class ParquetById extends ParquetFileFormat {
-  private final StructType columns; // all columns that a plan may read, with the ids of nested fields
+  private final StructType columns; // all columns that a plan may read, with the ids of fields inside
 
   public ParquetById(StructType columns) {
     this.columns = columns;
