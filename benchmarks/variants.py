@@ -1,7 +1,7 @@
 """Queries that extract and filter paths of variants with Spark SQL, compared with the same values in a Parquet column of variants that Spark wrote.
 
-Spark shreds variants by its settings, and Icefloe by a property of the table. Whole variants are compared with whole ones, and shredded with shredded ones, also
-where a part of the rows is deleted. The measure is the CPU time of the JVM, which reads all files. `ICEFLOE_BENCH_ROWS` sets the number of rows.
+Spark shreds variants by its settings, and Icefloe by a property of the table. Whole variants are compared with whole ones, and shredded with shredded ones,
+also where a part of the rows is deleted. The measure is the CPU time of the JVM, which reads all files. `ICEFLOE_BENCH_ROWS` sets the number of rows.
 """
 
 import os
