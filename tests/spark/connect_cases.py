@@ -217,6 +217,32 @@ def test_nested_fields_are_read_by_field_id_where_a_query_uses_some_of_them(conn
     assert frame.selectExpr("s.a", "s.also_renamed", "l[0].a", "renamed['k'].x").collect() == [(2.5, 1, 2.5, 1)]
 
 
+@pytest.mark.parametrize(
+    ("plugin", "columns", "reason"),
+    [
+        (
+            "org.apache.spark.CometPlugin",
+            ("*",),
+            "Comet reads the files on Spark's server, and leaves row groups with NaN out by filters on amount",
+        ),
+        ("org.apache.spark.CometPlugin", ("id", "kind"), ""),
+        ("org.apache.gluten.GlutenPlugin", ("id", "kind"), "Gluten reads the files on Spark's server, and finds columns by their names"),
+    ],
+)
+def test_files_that_an_accelerator_of_the_server_would_read_wrongly_are_read_through_python(
+    connect: SparkSession, lake: SqlCatalog, plugin: str, columns: tuple[str, ...], reason: str
+) -> None:
+    table = made(lake, 2, [], files=1)
+    connect.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    connect.conf.set("spark.plugins", plugin)  # only named
+    try:
+        frame = same(connect, table, "data source" if reason else "parquet", columns=columns)
+        assert icefloe.spark.reading_of(frame).reason.startswith(reason)
+    finally:
+        connect.conf.unset("spark.plugins")
+        connect.conf.unset("spark.sql.legacy.setCommandRejectsSparkCoreConfs")
+
+
 def test_columns_that_files_lack_have_their_defaults(connect: SparkSession, lake: SqlCatalog) -> None:
     table = made(lake, 3, [])
     with table.update_schema() as update:

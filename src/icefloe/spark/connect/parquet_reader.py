@@ -41,11 +41,17 @@ from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.puffin.deletion_vector import DeletionVector
 from icefloe.spec.schema.metadata_columns import is_reserved
 from icefloe.spec.schema.schema import Schema, fields_to_read, walk
-from icefloe.spec.types import NestedField, PrimitiveType, TimeType, UUIDType
+from icefloe.spec.types import DoubleType, FloatType, NestedField, PrimitiveType, TimeType, UUIDType
 
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
 # If Spark prunes nested fields, it drops the field ids, and would look columns up by name.
 NESTED_PRUNING_CONF = "spark.sql.optimizer.nestedSchemaPruning.enabled"
+# Plugins of the server that read Parquet files by native code, each with its name, the setting that turns it off, and whether it finds columns by their ids.
+_ACCELERATORS = {
+    "org.apache.spark.CometPlugin": ("Comet", "spark.comet.enabled", True),
+    "com.nvidia.spark.SQLPlugin": ("RAPIDS", "spark.rapids.sql.enabled", True),
+    "org.apache.gluten.GlutenPlugin": ("Gluten", "spark.gluten.enabled", False),
+}
 # The maximum number of files in a plan: their paths are part of the query, and Spark looks each of them up first.
 MOST_FILES = 10_000
 # The maximum number of deleted rows in a plan; they are part of the query, with 8 bytes each.
@@ -85,6 +91,8 @@ def read_by_parquet(spark: SparkSession, request: ScanRequest) -> DataFrame:
             raise NotReadableByParquet(VENDED_ACCESS)
     if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_not_stored_values(spark, needed):
         raise NotReadableByParquet(reason)
+    if reason := _why_not_accelerated(spark, needed):
+        raise NotReadableByParquet(reason)
     deletes = cache(partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping))
     read_fields = partial(_stored_fields, request)
     groups = list(file_groups(request, needed, deletes, read_fields, loses_structs=loses_structs(spark), takes_unsigned=True))
@@ -123,6 +131,23 @@ def _columns_to_read(request: ScanRequest) -> Schema:
     if not fields:
         raise NotReadableByParquet("the scan reads no column")
     return Schema(*fields)
+
+
+def _why_not_accelerated(spark: SparkSession, needed: Schema) -> str:
+    """Return the reason for which an accelerator of the server would return other rows; empty if there is no accelerator, or its rows are right.
+
+    `bridge/java/Accelerator.java` is for sessions with a JVM, whose scans it changes.
+    """
+    plugins = spark.conf.get("spark.plugins", "") or ""
+    for plugin, (name, setting, finds_by_id) in _ACCELERATORS.items():
+        if plugin not in plugins or (spark.conf.get(setting, "true") or "").lower() == "false":
+            continue
+        if not finds_by_id:
+            return f"{name} reads the files on Spark's server, and finds columns by their names, and not by their ids"
+        floats = [".".join(path) for path, field in walk(needed.fields) if isinstance(field.field_type, FloatType | DoubleType)]
+        if floats:
+            return f"{name} reads the files on Spark's server, and leaves row groups with NaN out by filters on {', '.join(floats)}"
+    return ""
 
 
 def _check(request: ScanRequest, group: ScanFileGroup) -> None:
