@@ -165,6 +165,19 @@ def test_the_time_of_planning_is_shown_once_where_a_statement_reads_a_plan_twice
     assert sorted(scan[PLANNING] == "0 ms" for scan in scans) == [False, True]
 
 
+def test_a_frame_that_runs_again_shows_the_numbers_of_its_plan_again(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    partitioned(lake)
+    frame = spark.table("lake.db.t").where("id < 15").groupBy("kind").count()
+    shown = []
+    for _ in range(2):
+        before = executions(spark)
+        frame.collect()
+        shown += of_nodes(metrics_since(spark, before), "Scan")
+    assert [scan["number of result data files"] for scan in shown] == ["4", "4"]
+    assert [scan["number of data files skipped by column statistics"] for scan in shown] == ["4", "4"]
+    assert [scan[PLANNING] == "0 ms" for scan in shown] == [False, True]
+
+
 def test_a_scan_by_spark_shows_the_plan_rather_than_rows_of_python_that_spark_converts(
     shown: Callable[[str], Metrics], lake: SqlCatalog
 ) -> None:

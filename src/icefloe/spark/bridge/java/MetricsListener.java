@@ -23,9 +23,9 @@ import scala.collection.Iterator;
  * call nothing of Icefloe after that.
  */
 final class MetricsListener extends SparkListener {
-  private static final int MOST_VALUES = 8192; // of plans that may not run, such as explained ones
+  private static final int MOST_VALUES = 8192; // of the newest plans, each of which may run several times, or never
   private static final Set CONTEXTS = Collections.newSetFromMap(Collections.synchronizedMap(new WeakHashMap())); // that have a listener
-  private static final Map VALUES = Collections.synchronizedMap(new LinkedHashMap()); // by the ids of accumulators, until they are sent
+  private static final Map VALUES = Collections.synchronizedMap(new LinkedHashMap()); // by the ids of accumulators: long[] of the value and of the query to which it was sent last
 
   private final SparkContext context;
 
@@ -33,10 +33,10 @@ final class MetricsListener extends SparkListener {
     this.context = context;
   }
 
-  /** Keeps the value of a metric until a plan that has the metric runs. */
+  /** Keeps the value of a metric, which is sent once for each query that runs a plan with the metric. */
   static void keep(long id, long value) {
     synchronized (VALUES) {
-      VALUES.put(Long.valueOf(id), Long.valueOf(value));
+      VALUES.put(Long.valueOf(id), new long[] {value, -1L});
       if (VALUES.size() > MOST_VALUES) VALUES.remove(VALUES.keySet().iterator().next());
     }
   }
@@ -56,18 +56,22 @@ final class MetricsListener extends SparkListener {
 
   private void send(long execution, SparkPlanInfo plan) {
     ArrayList known = new ArrayList(); // of Tuple2: id, value
-    addKnown(plan, known);
+    addKnown(execution, plan, known);
     if (!known.isEmpty()) SQLMetrics$.MODULE$.postDriverMetricsUpdatedByValue(context, String.valueOf(execution), PythonUtils.toSeq(known));
   }
 
-  private static void addKnown(SparkPlanInfo plan, ArrayList known) {
+  private static void addKnown(long execution, SparkPlanInfo plan, ArrayList known) {
     Iterator metrics = plan.metrics().iterator();
     while (metrics.hasNext()) {
-      Long id = Long.valueOf(((SQLMetricInfo) metrics.next()).accumulatorId());
-      Object value = VALUES.remove(id);
-      if (value != null) known.add(new Tuple2(id, value));
+      SQLMetricInfo metric = (SQLMetricInfo) metrics.next();
+      Long id = Long.valueOf(metric.accumulatorId());
+      long[] value = (long[]) VALUES.get(id);
+      if (value == null || value[1] == execution) continue; // adaptive execution sends a plan several times, and Spark would add the values up
+      known.add(new Tuple2(id, Long.valueOf(value[0])));
+      value[1] = execution;
+      if (metric.metricType().equals(ScanMetrics.NANOSECONDS)) value[0] = 0L; // a plan that runs again is not planned again
     }
     Iterator children = plan.children().iterator();
-    while (children.hasNext()) addKnown((SparkPlanInfo) children.next(), known);
+    while (children.hasNext()) addKnown(execution, (SparkPlanInfo) children.next(), known);
   }
 }

@@ -19,7 +19,7 @@ import scala.Option;
  * them itself. To Spark's own scan of files, which has no interface for that, they are added here, so that it stays the scan that accelerators know; `MetricsListener` sends their values.
  */
 final class ScanMetrics {
-  private static final String COUNT = "sum", BYTES = "size", NANOSECONDS = "nsTiming"; // Spark's kinds of metrics
+  static final String COUNT = "sum", BYTES = "size", NANOSECONDS = "nsTiming"; // Spark's kinds of metrics
   private static final Field OF_SCAN = field(FileSourceScanExec.class, "org$apache$spark$sql$execution$FileSourceScanLike$$scanMetrics");
   private final List metrics; // of List: name, label, kind, value
   private final AtomicBoolean isTimeShown = new AtomicBoolean(); // whether a node shows the time of planning: other nodes of the plan, and later statements, which use it again, show 0
