@@ -118,6 +118,21 @@ def test_times_before_1900_in_the_calendar_of_spark_2_are_refused(tmp_path: Path
     assert {finding.rule for finding in table.inspect.validate(values=True).findings} == ({"not-checked"} if is_refused else set())
 
 
+def test_columns_of_a_file_of_spark_2_that_have_no_calendar_are_read_whatever_their_values(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "name": pa.array(["a"]),
+            "local": pa.array([dt.datetime(1850, 1, 1)], LOCAL),
+            "n": pa.array([-(2**40)]),
+            "d": pa.array([dt.date(1999, 1, 1)]),
+        }
+    )
+    table = make(tmp_path, schema=rows.schema)
+    pq.write_table(rows.replace_schema_metadata({"org.apache.spark.version": "2.4.8"}), tmp_path / "1.parquet")
+    table.add_files([str(tmp_path / "1.parquet")])
+    assert table.scan().to_arrow().to_pylist() == rows.to_pylist()
+
+
 def test_dates_of_spark_2_have_bounds_from_1900_on_alone(tmp_path: Path) -> None:
     schema = pa.schema([("d", pa.date32()), ("ts", INSTANT), ("local", LOCAL)])
     table = make(tmp_path, schema=schema)
