@@ -1,5 +1,6 @@
 """What the values of a table display of themselves: at a prompt a few lines, in a notebook HTML."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,6 +145,7 @@ def test_a_write_result_is_displayed_with_rows_files_and_snapshot(table: Table) 
     assert (str(result), repr(result)) == (expected, f"WriteResult({expected})")
     assert "<td" in result._repr_html_()
     assert repr(table.delete("id = 99")) == "WriteResult(delete: nothing to do)"
+    assert replace(result, commit_ms=result.commit_ms + 1) == result, "the time is no part of the outcome"
     merged = WriteResult(
         operation="merge",
         engine="spark",

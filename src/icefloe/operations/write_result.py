@@ -4,7 +4,7 @@ Spec: Snapshots (summary).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from icefloe.display.html import html_of
 from icefloe.display.report import Facts, Report
@@ -33,7 +33,8 @@ class WriteResult:
     rows_inserted: int = 0  # rows that an upsert or MERGE inserted
     rows_unchanged: int = 0  # source rows of an upsert whose matching row of the table was not changed
     added_bytes: int = 0  # of the added data files and delete files
-    commit_ms: int = 0  # milliseconds of all attempts of the commit, including the rows that an attempt itself reads and copies
+    # Milliseconds of all attempts of the commit, including the rows that an attempt itself reads and copies.
+    commit_ms: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         if self.snapshot_id is None:
