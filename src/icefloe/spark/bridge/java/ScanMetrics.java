@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
+import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 
 /**
@@ -21,6 +22,7 @@ import scala.Option;
 final class ScanMetrics {
   static final String COUNT = "sum", BYTES = "size", NANOSECONDS = "nsTiming"; // Spark's kinds of metrics
   private static final Field OF_SCAN = field(FileSourceScanExec.class, "org$apache$spark$sql$execution$FileSourceScanLike$$scanMetrics");
+  private static final Field AT_DRIVER = field(AccumulatorV2.class, "atDriverSide");
   private final List metrics; // of List: name, label, kind, value
   private final AtomicBoolean isTimeShown = new AtomicBoolean(); // whether a node shows the time of planning: other nodes of the plan, and later statements, which use it again, show 0
   private final AtomicBoolean isTimeCounted = new AtomicBoolean(); // whether Spark has counted that time as metadata time
@@ -88,9 +90,10 @@ final class ScanMetrics {
     LinkedHashMap added = new LinkedHashMap();
     for (int i = 0; i < metrics.size(); i++) {
       List metric = (List) metrics.get(i);
-      // Tasks return a copy of each metric too, where generated code has the plan: below 0 it is no value.
+      // Tasks receive each metric too, where generated code has the plan: below 0 it is no value.
       SQLMetric created = new SQLMetric((String) metric.get(2), metric.get(2).equals(COUNT) ? 0L : -1L);
       created.register(node.sparkContext(), Option.apply(metric.get(1)), false);
+      keepFromTasks(created);
       added.put(metric.get(0), created);
       MetricsListener.keep(created.id(), metric.get(2).equals(NANOSECONDS) && isTimeShown.getAndSet(true) ? 0L : value(metric));
     }
@@ -100,6 +103,15 @@ final class ScanMetrics {
       throw new IllegalStateException(error);
     }
     MetricsListener.install(node.sparkContext());
+  }
+
+  /** Keeps a metric out of what tasks return: in its form within a task, Java's serialization sends the metric as an object like any other. */
+  private static void keepFromTasks(SQLMetric metric) {
+    try {
+      if (AT_DRIVER != null) AT_DRIVER.setBoolean(metric, false);
+    } catch (IllegalAccessException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   /** Returns the metrics in the form of Spark's connector, whose values are plain numbers: the label has the unit. */
