@@ -98,7 +98,7 @@ def test_rows_and_positions_are_those_of_a_plain_reader(table: Table, settings: 
 def test_without_access_to_row_groups_positions_are_sparks(
     table: Table, name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(session: SparkSession, name: str, _: object, deleted: native_scan.DeletedRows | None) -> object:
+    def unknown(session: SparkSession, name: str, _: object, deleted: native_scan.DeletedRows | None, **_rest: object) -> object:
         positions = None if deleted is None else deleted.positions(session)
         return new_object(session, "CountedParquet", name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions, False)
 

@@ -231,7 +231,7 @@ class ScanPlan:
     delete_files_considered: int = 0
     decisions: Decisions = NO_DECISIONS
     is_planned_by_server: bool = False
-    planning_ns: int = field(default=0, compare=False)
+    planning_ns: int = field(default=0, compare=False, repr=False)
     access: StorageAccess | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -65,6 +65,14 @@ def test_cells_have_the_order_of_their_values(name: str, data: st.DataObject) ->
     assert {cell for row, cell in zip(rows, cells, strict=True) if row is None} <= {0}
 
 
+def test_the_least_floats_have_cells_in_their_order() -> None:
+    values = pa.array([0.0, 5e-324, 2.225073858507e-311, 1e-309])
+    scale = cell_scale(values, BITS, 8)
+    assert all(math.isfinite(factor) for factor in scale.factors)
+    cells = cells_of(values, scale, 8).tolist()
+    assert cells == sorted(cells)
+
+
 def test_values_far_off_and_common_beginnings_leave_the_other_values_apart() -> None:
     days = pa.array([*range(18_000, 18_365), 2_932_896], pa.int32()).cast(pa.date32())  # a year, and 9999-12-31
     links = pa.array([f"https://www.example.org/{number:06}" for number in range(0, 100_000, 997)])

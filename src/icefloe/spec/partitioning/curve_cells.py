@@ -5,6 +5,7 @@ also for days next to long ids, texts with a common prefix, and columns with a f
 (the order of floats).
 """
 
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -104,7 +105,8 @@ class CellScale:
     def factors(self) -> list[float]:
         """For each piece, the number of its cells divided by its length."""
         ends = zip(self.points[1:], self.points[:-1], self.firsts[1:], self.lasts[:-1], strict=True)
-        return [(first - last) / (end - start) for end, start, first, last in ends]
+        # A piece of numbers that are close to the least float has a factor beyond the greatest one; infinity times 0 would be no number.
+        return [min((first - last) / (end - start), sys.float_info.max) for end, start, first, last in ends]
 
 
 def in_curve_order(table: Any, curve: CurveOrder, schema: Schema) -> Any:
