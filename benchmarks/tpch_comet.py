@@ -14,8 +14,8 @@ from tests.comet import VERSION, comet_jar, comet_settings
 from benchmarks.measure import Comparison, say, seconds
 from benchmarks.spark_lake import session_with_lake
 from benchmarks.tpch import Taken, measured
-from benchmarks.tpch_deletes import PROPERTIES
-from benchmarks.tpch_tables import DELETED, SCALE, SESSION, loaded_tables, queries_of, sides, source_files
+from benchmarks.tpch_deletes import tables_with_deletes
+from benchmarks.tpch_tables import SCALE, SESSION, loaded_tables, queries_of, sides, source_files
 
 MEMORY = "4g"
 PARQUET, WITH_COMET = "parquet", "parquet with Comet"
@@ -34,13 +34,7 @@ def run() -> list[Comparison]:
         files = loaded_tables(spark, catalog, source, "bench")
         expected = dict.fromkeys(("icefloe", PARQUET, WITH_COMET), source / "expected")
         lines = _lines("all rows", dict(measured(_sides(spark, files, "bench"), queries_of(source), expected, "tpch-comet")))
-        if not catalog.namespace_exists("deleted"):
-            catalog.create_namespace("deleted")
-        files = loaded_tables(spark, catalog, source, "deleted", PROPERTIES)
-        for table, prefix in (("lineitem", "l_"), ("orders", "o_")):
-            if len(catalog.load_table(f"deleted.{table}").history()) == 1:
-                say(f"tpch-comet: delete 5 % of {table} (once)")
-                spark.sql(f"DELETE FROM lake.deleted.{table} WHERE {DELETED.replace('orderkey', f'{prefix}orderkey')}")
+        files = tables_with_deletes(spark, catalog, source)
         deleted = {"icefloe": source / "expected-deleted", PARQUET: None, WITH_COMET: None}
         return lines + _lines(
             "5 % deleted", dict(measured(_sides(spark, files, "deleted"), queries_of(source), deleted, "tpch-comet, deletes"))

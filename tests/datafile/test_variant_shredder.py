@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from icefloe import DoubleType, FormatError, LongType, NestedField, Schema, SqlCatalog, VariantType, variant_from_python, variant_to_python
-from icefloe.datafile.variant_shredder import infer_typed_value, shred_variants, shredded_type
+from icefloe.datafile.variant_columns import infer_typed_value, shredded_type
+from icefloe.datafile.variant_shredder import shred_variants
 from icefloe.datafile.variant_shredding import unshred
 from icefloe.spec.schema.arrow_extensions import VARIANT_STORAGE
 

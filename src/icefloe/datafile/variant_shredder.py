@@ -1,13 +1,12 @@
-"""`shred_variants`: split variants into the columns of a shredded variant in Parquet; and `infer_typed_value`: choose these columns from the first rows.
+"""Split variants into the columns of shredded variants in Parquet.
 
-The columns are chosen, and values are assigned to them, as Java does: a column stores exactly the values of its type, and all other values stay encoded.
-Columns are never of the types time, uuid and timestamp in nanoseconds, because Spark's reader fails on them. Values are decoded for a whole column at a time.
-`variant_shredding.py` reassembles variants. JAVA: VariantShreddingAnalyzer, ParquetVariantWriters. Spec: Parquet, Variant Shredding.
+Values are assigned to columns as Java does: a column stores exactly the values of its type, and all other values stay encoded. Values are decoded for a whole
+column at a time. `variant_columns.py` chooses the columns, and `variant_shredding.py` reassembles variants. JAVA: ParquetVariantWriters. Spec: Parquet,
+Variant Shredding.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,146 +14,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from icefloe.datafile.variant_columns import FIXED_WIDTH, group_type, shredded_type
 from icefloe.errors import FormatError
 from icefloe.spec import variant_bytes as form
 
 _Numbers = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
-# The limits of columns, as in Java: fields in fewer than a tenth of the variants have no column, and an object has at most so many fields with columns.
-_MIN_FREQUENCY = 0.1
-_MAX_FIELDS = 300
-_MAX_DEPTH = 50
-_MAX_OBSERVED_FIELDS = 1000
-_MAX_DIGITS = 38
-# Labels of containers beside the kinds of primitive values.
-_OBJECT, _ARRAY = -2, -1
-_INTEGERS = (form.INT8, form.INT16, form.INT32, form.INT64)
-_DECIMALS = (form.DECIMAL4, form.DECIMAL8, form.DECIMAL16)
-# Of types that are equally frequent, the later one is chosen.
-_PRIORITIES = {
-    kind: place
-    for place, kind in enumerate(
-        (
-            *(form.TRUE, *_INTEGERS, form.FLOAT, form.DOUBLE, *_DECIMALS, form.DATE, form.TIME, form.TIMESTAMPTZ, form.TIMESTAMP),
-            *(form.BINARY, form.STRING, form.TIMESTAMPTZ_NANOS, form.TIMESTAMP_NANOS, form.UUID_KIND),
-        )
-    )
-}
-# The columns of values with a fixed width.
-_FIXED: Mapping[int, tuple[Any, str]] = {
-    form.INT8: (pa.int8(), "i1"),
-    form.INT16: (pa.int16(), "<i2"),
-    form.INT32: (pa.int32(), "<i4"),
-    form.INT64: (pa.int64(), "<i8"),
-    form.FLOAT: (pa.float32(), "<f4"),
-    form.DOUBLE: (pa.float64(), "<f8"),
-    form.DATE: (pa.date32(), "<i4"),
-    form.TIMESTAMPTZ: (pa.timestamp("us", "UTC"), "<i8"),
-    form.TIMESTAMP: (pa.timestamp("us"), "<i8"),
-}
-_KINDS = {arrow: kind for kind, (arrow, _) in _FIXED.items()} | {pa.binary(): form.BINARY}
+_KINDS = {arrow: kind for kind, (arrow, _) in FIXED_WIDTH.items()} | {pa.binary(): form.BINARY}
 # The bytes of encoded values that are split at once: the positions of single bytes take eight times the memory.
 _BYTES_AT_ONCE = 8 * 1024 * 1024
 _ROWS_AT_ONCE = 65_536
-
-
-# ---- choosing columns ----
-
-
-@dataclass(slots=True)
-class _Observed:
-    """The values at one path of the observed variants: how many there are of each kind, the digits of decimals, the fields of objects, elements of arrays."""
-
-    kinds: Counter[int] = field(default_factory=Counter)
-    integer_digits: int = 0
-    scale: int = 0
-    fields: "dict[str, _Observed]" = field(default_factory=dict)
-    element: "_Observed | None" = None
-
-    def observe(self, names: form.VariantNames, value: bytes, depth: int = 0) -> None:
-        """Count a value and the values inside it. Raises `FormatError` if it is damaged."""
-        basic, kind = form.basic_type(value), value[0] >> 2
-        if basic == form.PRIMITIVE and kind == form.NULL:
-            return
-        if basic == form.SHORT_STRING:
-            kind = form.STRING
-        elif basic != form.PRIMITIVE:
-            kind = _OBJECT if basic == form.OBJECT else _ARRAY
-        self.kinds[form.TRUE if kind == form.FALSE else kind] += 1
-        if kind in _DECIMALS:
-            number = int.from_bytes(value[2 : 2 + form.DECIMAL_WIDTHS[kind]], "little", signed=True)
-            self.integer_digits = max(self.integer_digits, len(str(abs(number))) - value[1])
-            self.scale = max(self.scale, value[1])
-        elif kind == _OBJECT and depth < _MAX_DEPTH:
-            for name, inner in form.object_fields(names, value).items():
-                if name in self.fields or len(self.fields) < _MAX_OBSERVED_FIELDS:
-                    self.fields.setdefault(name, _Observed()).observe(names, inner, depth + 1)
-        elif kind == _ARRAY and depth < _MAX_DEPTH:
-            self.element = self.element or _Observed()
-            for inner in form.array_elements(value):
-                self.element.observe(names, inner, depth + 1)
-
-    def typed_value(self, variants: int) -> Any:
-        """Return the Arrow type of the column for the most frequent type; None without such a column. `variants` is the number of observed variants."""
-        kind = self._most_frequent_kind()
-        if kind == _OBJECT:
-            inner = [(name, typed) for name, part in self._frequent_fields(variants) if (typed := part.typed_value(variants)) is not None]
-            return pa.struct([pa.field(name, _group_type(typed), nullable=False) for name, typed in inner]) if inner else None
-        if kind == _ARRAY:
-            typed = None if self.element is None else self.element.typed_value(variants)
-            return None if typed is None else pa.list_(pa.field("element", _group_type(typed), nullable=False))
-        if kind in _DECIMALS:
-            scale = min(self.scale, max(0, _MAX_DIGITS - self.integer_digits))
-            return pa.decimal128(max(1, min(self.integer_digits + self.scale, _MAX_DIGITS)), scale)
-        if kind in _FIXED:
-            return _FIXED[kind][0]
-        return {form.TRUE: pa.bool_(), form.STRING: pa.string(), form.BINARY: pa.binary()}.get(kind)
-
-    def _most_frequent_kind(self) -> int:
-        counts = self.kinds.copy()
-        for group in (_INTEGERS, _DECIMALS):
-            present = [kind for kind in group if kind in counts]
-            if present:
-                total = sum(counts.pop(kind) for kind in present)
-                counts[present[-1]] = total
-        return max(counts, key=lambda kind: (counts[kind], _PRIORITIES.get(kind, -1)), default=form.NULL)
-
-    def _frequent_fields(self, variants: int) -> "list[tuple[str, _Observed]]":
-        frequent = [(name, part) for name, part in self.fields.items() if part.kinds.total() >= _MIN_FREQUENCY * variants]
-        frequent.sort(key=lambda item: (-item[1].kinds.total(), item[0]))
-        return sorted(frequent[:_MAX_FIELDS], key=lambda item: item[0])
-
-
-def infer_typed_value(variants: Any) -> Any:
-    """Return the Arrow type of the column `typed_value` for an Arrow array of unshredded variants; None if the variants are not worth shredding.
-
-    Raises:
-        FormatError: A variant is damaged.
-    """
-    observed = _Observed()
-    for variant in variants.to_pylist():
-        if variant is not None:
-            observed.observe(form.read_names(variant["metadata"]), variant["value"])
-    return observed.typed_value(observed.kinds.total())
-
-
-def _group_type(typed: Any) -> Any:
-    return pa.struct([pa.field("value", pa.binary()), pa.field("typed_value", typed)])
-
-
-def shredded_type(typed: Any) -> Any:
-    """Return the Arrow type of a variant in a file, with a column `typed_value` of the type `typed`."""
-    return pa.struct([pa.field("metadata", pa.binary(), nullable=False), *_group_type(typed).fields])
-
-
-def stored_paths(kind: Any, path: str) -> list[str]:
-    """Return the dotted paths in Parquet of the columns of a shredded variant, depth first. `path` is that of the variant."""
-    if pa.types.is_struct(kind):
-        return [stored for part in kind.fields for stored in stored_paths(part.type, f"{path}.{part.name}")]
-    return stored_paths(kind.value_type, f"{path}.list.element") if pa.types.is_list(kind) else [path]
-
-
-# ---- splitting values ----
 
 
 def shred_variants(variants: Any, typed: Any) -> Any:
@@ -240,7 +109,7 @@ class _Buffer:
         else:
             is_typed, typed_array = self._primitives(values, is_present, headers, typed)
         stored = self._encoded_values(values, is_present & ~is_typed, headers, rest)
-        return pa.StructArray.from_arrays([stored, typed_array], fields=list(_group_type(typed).fields))
+        return pa.StructArray.from_arrays([stored, typed_array], fields=list(group_type(typed).fields))
 
     def _objects(self, values: _Values, rows: Any, headers: Any, typed: Any) -> tuple[Any, dict[int, bytes]]:
         """Return the structs of the objects in `rows`, and by row the objects of those fields that have no column."""
@@ -298,7 +167,7 @@ class _Buffer:
         if kind == form.BINARY:
             return is_typed, self._texts(values, is_typed, headers, np.full(len(headers), 5), typed)
         rows = np.flatnonzero(is_typed)
-        dtype = np.dtype(_FIXED[kind][1])
+        dtype = np.dtype(FIXED_WIDTH[kind][1])
         column = np.zeros(len(headers), dtype)
         column[rows] = self._bytes(values.starts[rows] + 1, dtype.itemsize, values.ends[rows]).view(dtype)[:, 0]
         return is_typed, pa.Array.from_buffers(typed, len(headers), [_validity(is_typed), pa.py_buffer(column)])

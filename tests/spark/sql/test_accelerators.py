@@ -79,6 +79,7 @@ def test_a_scan_without_deletes_has_sparks_own_class_and_the_ids_of_all_fields(
     ("settings", "text", "reason"),
     [
         ({}, "SELECT _pos, id FROM lake.db.t", "the query reads positions of rows"),
+        ({"spark.comet.exec.enabled": "false"}, QUERY, "spark.comet.exec.enabled is false"),
         ({"spark.sql.parquet.fieldId.read.enabled": "false"}, QUERY, "spark.sql.parquet.fieldId.read.enabled is not true"),
         ({"spark.sql.parquet.fieldId.read.ignoreMissing": "true"}, QUERY, "spark.sql.parquet.fieldId.read.ignoreMissing is true"),
     ],

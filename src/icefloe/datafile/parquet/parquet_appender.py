@@ -28,7 +28,8 @@ from icefloe.datafile.file_appender import (
 )
 from icefloe.datafile.file_metrics import FileMetrics, Leaf, ParquetMetrics, RowObservations, columns_with_modes
 from icefloe.datafile.parquet.parquet_annotations import DeferredFooterFile, annotations
-from icefloe.datafile.variant_shredder import infer_typed_value, shred_variants, shredded_type, stored_paths
+from icefloe.datafile.variant_columns import infer_typed_value, shredded_type, stored_paths
+from icefloe.datafile.variant_shredder import shred_variants
 from icefloe.errors import InvalidPropertyError, UnsupportedTypeError, in_one_line
 from icefloe.io.storage_errors import storage_error
 from icefloe.lazy_imports import lazy_module

@@ -21,6 +21,7 @@ import scala.runtime.AbstractFunction1;
  */
 public final class Accelerator {
   private static final String CONVERTS = "spark.comet.convert.parquet.enabled"; // whether Comet computes with the batches that Spark's reader returns
+  private static final String[] READS = {"spark.comet.scan.enabled", "spark.comet.exec.enabled"}; // without which Comet reads no files
   private static final Accelerator COMET = new Accelerator("Comet", "org.apache.spark.CometPlugin", "spark.comet.enabled", true);
   private static final Accelerator[] ALL = {
     COMET,
@@ -80,6 +81,7 @@ public final class Accelerator {
 
   private String obstacle(int stores, SQLConf conf) {
     if (!findsById) return "it finds columns by their names, and not by their ids";
+    for (int i = 0; this == COMET && i < READS.length; i++) if (conf.getConfString(READS[i], "true").equalsIgnoreCase("false")) return READS[i] + " is false";
     if (stores > 1) return "the files are in " + stores + " stores";
     // The accelerator reads these of the session, not of the scan.
     if (!isSet(conf, "spark.sql.parquet.fieldId.read.enabled")) return "spark.sql.parquet.fieldId.read.enabled is not true";
