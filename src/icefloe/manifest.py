@@ -1,4 +1,7 @@
-"""Manifests, their entries and data files under the module name of PyIceberg: `from icefloe.manifest import DataFile, FileFormat`."""
+"""Manifests, their entries and data files under the module name of PyIceberg: `from icefloe.manifest import DataFile, FileFormat`.
+
+Manifests are decoded in `icefloe.spec.manifest.manifest_reader`.
+"""
 
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.manifest.data_file import FileContent as DataFileContent

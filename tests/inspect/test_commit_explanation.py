@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from icefloe import SqlCatalog
-from icefloe.commit.retry_record import MOST_BASES, read_retry_record
+from icefloe.commit.attempts_in_summary import MOST_BASES, read_retry_record
 from icefloe.errors import CommitConflictError, NoSuchSnapshotError
 from icefloe.inspect import explain_commit
 from icefloe.procedures import call

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType as LongSpark
 
 from icefloe.errors import InvalidFilterError
-from icefloe.spark.scan.expression_to_column import filter_to_column
+from icefloe.spark.scan.filter_to_spark import filter_to_column
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.bind import bind

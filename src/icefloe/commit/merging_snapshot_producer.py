@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icefloe.commit.attempt import Attempt, CommitContext, Read
+from icefloe.commit.attempts_in_summary import checks_summary
 from icefloe.commit.conflicts import Rules, check_conflicts, each_rule
 from icefloe.commit.file_changes import DeleteKey, FileChanges, delete_key
 from icefloe.commit.live_entries import equal_partitions, is_among, live_entries, may_contain_partitions, partitions_of
 from icefloe.commit.new_manifest import ManifestMergeManager, ManifestNumbers, added_manifests, without_files
 from icefloe.commit.newer_snapshots import SnapshotKey, key_of, newer_snapshots, no_longer_live
-from icefloe.commit.retry_record import checks_summary
 from icefloe.commit.selected_files import SelectedFiles, check_added_match
 from icefloe.commit.snapshot_attempt import parent_snapshot, snapshot_attempt
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, Problem

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from icefloe.checks.issue import MOST_PLACES, Issue, Weight
-from icefloe.commit.retry_record import attempts_of
+from icefloe.commit.attempts_in_summary import attempts_of
 from icefloe.display.html import report_markup
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.opened_table import MOST_CHECKED_FILES
+from icefloe.explorer.computed_results import MOST_CHECKED_FILES
 from icefloe.explorer.section import PageRequest, anchor, copyable, fault, panel
 from icefloe.formatting import count_text
 from icefloe.spec.metadata.table_metadata import TableMetadata

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from icefloe.commit.retry_record import attempts_of
+from icefloe.commit.attempts_in_summary import attempts_of
 from icefloe.display.figures.commit_lanes import lane_cells
 from icefloe.display.markup import Markup, element
 from icefloe.explorer.section import PageRequest, anchor, pager, panel

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from icefloe.display.markup import Child, Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.opened_table import OpenedTable, StillRunningError
+from icefloe.explorer.computed_results import OpenedTable, StillRunningError
 from icefloe.formatting import age_text
 
 # The number of lines of a list on one page.

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from icefloe.catalog.catalog import Catalog
 from icefloe.display.markup import Markup, element
 from icefloe.errors import IcefloeError
-from icefloe.explorer.opened_table import OpenedTable, Results
+from icefloe.explorer.computed_results import OpenedTable, Results
 from icefloe.explorer.page import ICON, MOST_BYTES, SCRIPT, SECTIONS, STYLE, asset, catalog_page, notice_page, table_page
 from icefloe.explorer.section import Links, PageRequest, fault
 from icefloe.inspect.catalog_contents import listing

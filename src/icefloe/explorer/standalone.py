@@ -9,7 +9,7 @@ from pathlib import Path
 
 from icefloe.display.markup import Markup, element, fragment
 from icefloe.errors import IcefloeError, InvalidFilterError, InvalidInputError, StorageError
-from icefloe.explorer.opened_table import OpenedTable, Results
+from icefloe.explorer.computed_results import OpenedTable, Results
 from icefloe.explorer.page import MOST_BYTES, SECTIONS, document, inline_head, section_of
 from icefloe.explorer.section import Links, PageRequest, panel
 from icefloe.operations.loaded_table import TableReader

@@ -1,7 +1,7 @@
 """Why a stored commit was retried, and against which commits of other writers it was checked.
 
-The summary of the snapshot has a record of the lost attempts (`icefloe.commit.retry_record`). For snapshots of other writers only the number of attempts is
-known, from the name of the manifest list as Java writes it. Spec: Snapshots; Optimistic Concurrency; Commit Conflict Resolution and Retry.
+The summary of the snapshot has a record of the lost attempts (`icefloe.commit.attempts_in_summary`). For snapshots of other writers only the number of attempts
+is known, from the name of the manifest list as Java writes it. Spec: Snapshots; Optimistic Concurrency; Commit Conflict Resolution and Retry.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from icefloe.commit.retry_record import RetryRecord, read_retry_record
+from icefloe.commit.attempts_in_summary import RetryRecord, read_retry_record
 from icefloe.display.report import Column, Facts, Part, Prose, Report, grid
 from icefloe.display.reportable import MOST_LINES, Reportable
 from icefloe.formatting import count_text, time_text

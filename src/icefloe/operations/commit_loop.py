@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from icefloe.commit.attempt import Action, Attempt
+from icefloe.commit.attempts_in_summary import MOST_BASES, base_of, with_lost_attempts
 from icefloe.commit.outcome import Committed, Conflicted, Outcome, Refused, Stored, Unknown
-from icefloe.commit.retry_record import MOST_BASES, base_of, with_lost_attempts
 from icefloe.errors import (
     CommitConflictError,
     CommitInvalidatedError,

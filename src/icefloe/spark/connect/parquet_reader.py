@@ -22,7 +22,7 @@ from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.io.locations import scheme_of
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
-from icefloe.spark.scan.expression_to_column import filter_to_column, literal
+from icefloe.spark.scan.filter_to_spark import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import StoredFields, fields_in
 from icefloe.spark.scan.native_scan import READER_OPTIONS, ScanFileGroup, cut_struct, hadoop_paths
 from icefloe.spark.scan.read_strategy import VENDED_ACCESS, file_groups, loses_structs

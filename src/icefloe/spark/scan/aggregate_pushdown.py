@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import StructType as SparkStruct
 
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan
-from icefloe.spark.scan.expression_to_column import literal
+from icefloe.spark.scan.filter_to_spark import literal
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.manifest.manifest_columns import statistic_column
 from icefloe.spec.schema.schema import Schema

@@ -3,7 +3,7 @@
 Each predicate becomes an expression that is true for exactly the rows for which the predicate is true, and not false or unknown (null). If there is no such
 expression, only Spark evaluates the predicate. `function_pushdown.py` translates predicates on functions of a column (dates, `truncate`). A predicate on
 `bucket` is not a range of its column: `BucketFilter` prunes files by their partition instead, and Spark evaluates the predicate on every row.
-`true_of_all_rows` finds the filters that Spark need not evaluate. `expression_to_column.py` converts Iceberg expressions to Spark columns.
+`true_of_all_rows` finds the filters that Spark need not evaluate. `filter_to_spark.py` converts Iceberg expressions to Spark columns.
 Spec: Scan Planning; Partition Transforms (bucket).
 """
 

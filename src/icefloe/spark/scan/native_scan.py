@@ -26,7 +26,7 @@ from icefloe.operations.engine import ScanRequest
 from icefloe.scan.scan_plan import PlannedFiles
 from icefloe.spark.bridge.gateway import executors_have_classes, java_class, java_message, new_object
 from icefloe.spark.scan.equality_deletes import GROUP_COLUMN, EqualityDeletes, dropped_key, union_deletes, without_deleted_keys
-from icefloe.spark.scan.expression_to_column import filter_to_column
+from icefloe.spark.scan.filter_to_spark import filter_to_column
 from icefloe.spark.scan.metadata_column_values import (
     DELETED_ROWS_COLUMN,
     OF_POSITIONS,

@@ -3,12 +3,12 @@
 import pytest
 
 from icefloe.errors import StorageUnavailableError
-from icefloe.explorer.opened_table import Results
+from icefloe.explorer.computed_results import Results
 
 
 def test_an_error_of_a_moment_is_not_shown_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [100.0]
-    monkeypatch.setattr("icefloe.explorer.opened_table.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("icefloe.explorer.computed_results.time.monotonic", lambda: now_s[0])
     outcomes: list[object] = [StorageUnavailableError("the storage does not respond"), "second", "third"]
 
     def compute() -> str:

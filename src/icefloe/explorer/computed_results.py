@@ -1,4 +1,4 @@
-"""`OpenedTable`: a table that a page shows, with the results that were computed from its files so far.
+"""The numbers of the explorer: `OpenedTable`, a table that a page shows, with the results that were computed from its files so far.
 
 Results that need manifests take seconds for a large table. A thread computes each result once for each metadata file. A page waits a moment for a result; if it
 is not ready, the page is sent with a notice, and the browser loads it again.
