@@ -56,6 +56,7 @@ def read_task(
     row_filter: BooleanExpression | None = None,
     name_mapping: NameMapping | None = None,
     deletes: DeleteLoader | None = None,
+    file_deletes: FileDeletes | None = None,
     has_record_count: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the task's rows in the file's order, as batches of the projection's Arrow schema. The file is opened when the first batch is requested.
@@ -72,6 +73,7 @@ def read_task(
         row_filter: A filter bound to `schema`; None for the task's residual.
         name_mapping: Field ids for the columns of a file without field ids.
         deletes: Loader that caches delete files for other tasks of the same scan.
+        file_deletes: The rows to skip; None for those that the task's delete files delete.
         has_record_count: False if the file has no manifest entry, and the number of its rows is unknown.
 
     Returns:
@@ -89,8 +91,9 @@ def read_task(
     row_filter = task.residual if row_filter is None else row_filter
     if isinstance(row_filter, AlwaysFalse):
         return
-    loader = deletes or DeleteLoader(io, schemas=(schema,), name_mapping=name_mapping)
-    deleted = loader.deletes_of(task, schema) if task.delete_files else _NOTHING_DELETED
+    if file_deletes is None:
+        loader = deletes or DeleteLoader(io, schemas=(schema,), name_mapping=name_mapping)
+        file_deletes = loader.deletes_of(task, schema) if task.delete_files else _NOTHING_DELETED
     data_columns = Schema(*(field for field in projection.fields if not is_reserved(field.field_id)))
     constants = identity_constants(specs[task.spec_id], task.file.partition)
     with opened_stored_file(io, task, name_mapping, has_record_count=has_record_count) as stored:
@@ -100,7 +103,7 @@ def read_task(
             projection=projection,
             fields=fields_to_read(schema, data_columns, filter_field_ids(row_filter)),
             row_filter=row_filter,
-            deletes=deleted,
+            deletes=file_deletes,
             projector=Projector(task.file.file_path, constants, stored.floors_nanoseconds),
         )
         _check_ids(stored, task.file.file_path, rows.columns, constants)
@@ -141,7 +144,7 @@ class _TaskRows:
         key_count = max((keys.rows for keys in self.deletes.equality), default=0)
         joined_rows = min(max(key_count, _ROWS_FOR_LITERAL * self._set_size), MAX_JOINED_ROWS)
         row_test = None if filter_metadata else self._row_test()
-        batches = stored.batches((*self.columns, *lineage), pruning_filter, row_test)
+        batches = stored.batches((*self.columns, *lineage), pruning_filter, row_test, None if keeps_deleted else self.deletes.positions)
         if self.task.delete_files:
             batches = _read_ahead(batches)
         if self._needs_positions_alone:

@@ -6,7 +6,7 @@ Spec: Row Lineage; Position Delete Files (both use a row's position).
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,16 @@ class RowTest:
 
     fields: tuple[NestedField, ...]
     mask: Callable[[StoredBatch], Any]
+
+
+class SkippedRows(Protocol):
+    """The positions of the rows of a file that a reader skips, such as those that a deletion vector deletes."""
+
+    def deleted_rows(self, first: int, count: int) -> NDArray[np.bool_]:
+        """Return a mask of the skipped rows among the `count` rows from position `first` on."""
+
+    def deletes_all(self, first: int, count: int) -> bool:
+        """Return whether all of the `count` rows from position `first` on are skipped."""
 
 
 def decode_dictionaries(batch: StoredBatch) -> StoredBatch:

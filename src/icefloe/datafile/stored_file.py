@@ -15,7 +15,7 @@ from icefloe.datafile.avro.avro_rows import AvroRows
 from icefloe.datafile.orc.orc_rows import OrcRows
 from icefloe.datafile.parquet.parquet_annotations import MAGIC
 from icefloe.datafile.parquet.parquet_rows import ParquetRows
-from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, RowTest, StoredBatch
+from icefloe.datafile.stored_batch import RESTORE, RESTORE_DELETES, RowTest, SkippedRows, StoredBatch
 from icefloe.errors import DataFileFormatError, FormatError, FormatWarning, NoSuchFileError, UnsupportedFeatureError, in_one_line
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
@@ -36,11 +36,15 @@ class StoredFile(Protocol):
         """Return the number of rows of the whole file, without reading them. Raises `FormatError` if the file is truncated."""
 
     def batches(
-        self, fields: tuple[NestedField, ...], row_filter: BooleanExpression, row_test: RowTest | None = None
+        self,
+        fields: tuple[NestedField, ...],
+        row_filter: BooleanExpression,
+        row_test: RowTest | None = None,
+        skipped: SkippedRows | None = None,
     ) -> Iterator[StoredBatch]:
         """Yield the task's rows in the file's order, with at least the columns of the fields.
 
-        Rows that cannot match the filter, and rows that do not pass the test, may be left out.
+        Rows that cannot match the filter, rows that do not pass the test, and skipped rows may be left out.
         """
 
 

@@ -7,22 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from icefloe.metadata_tables.readable_metrics import readable_metrics_field
+from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS, feed_metadata_columns
 from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.schema.metadata_columns import (
-    CHANGE_ORDINAL,
-    CHANGE_TYPE,
-    COMMIT_SNAPSHOT_ID,
     DELETE_FILE_PATH,
     DELETE_POS,
     DELETE_ROW_FIELD_ID,
     DELETE_ROW_NAME,
-    DELETED,
     FILE,
     PARTITION_FIELD_ID,
-    POS,
     SPEC_ID,
-    partition_column,
 )
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.statistics.partition_statistics_schema import with_unique_names
@@ -165,14 +160,13 @@ def position_deletes_schema(metadata: TableMetadata) -> Schema:
 
 def changes_schema(metadata: TableMetadata) -> Schema:
     """Return the schema of `changes`: the table's columns, then the kind, the ordinal and the snapshot of the change."""
-    return Schema(*metadata.schema().fields, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID)
+    return Schema(*metadata.schema().fields, *CHANGE_COLUMNS)
 
 
 def changes_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
     """Return the metadata columns that `changes` has only on request, such as `_file`. A metadata column is left out if the table has a column of its name."""
     own = metadata.schema().names
-    columns = (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)))
-    return [column for column in columns if column.name not in own]
+    return [column for column in feed_metadata_columns(metadata) if column.name not in own]
 
 
 # ---- about manifests ----

@@ -20,7 +20,7 @@ from icefloe.io.manifest_cache import cached_manifests
 from icefloe.lazy_imports import lazy_module
 from icefloe.operations.engine import ScanRequest
 from icefloe.operations.other_frames import duckdb_connection, pandas_frame, polars_frame, ray_dataset
-from icefloe.operations.parallel_requests import in_threads, return_freed_memory
+from icefloe.operations.parallel_requests import SERIAL_BYTES, in_threads, return_freed_memory
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import ScanPlan, consume_parts
 from icefloe.scan.scan_planner import plan_scan
@@ -52,9 +52,6 @@ else:  # reading and writing rows needs 90 modules, and opening a table none of 
     available_engines = lazy_module("icefloe.operations.available_engines")
 
 _APPEND = "append"  # the operation of snapshots that only add data files
-# Local manifests of at most this many bytes are read without threads. Starting threads takes longer: 2 manifests with one file each take 2 ms without threads,
-# and 6 to 9 ms with threads.
-SERIAL_BYTES = 2**18
 _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
 
 
@@ -230,6 +227,10 @@ class DataScan:
         appends = tuple(snapshot for snapshot in reversed(snapshots) if snapshot.operation == _APPEND)
         end_id = None if end is None else end.snapshot_id
         return replace(self, appends=appends, appends_after=snapshot_id, snapshot_id=end_id, by_table_schema=True)
+
+    def appends_between(self, start: int | None, end: int | None = None) -> "DataScan":
+        """Return the scan `appended_after(start)` up to the snapshot `end`; None for the snapshot of this scan. The errors are the same."""
+        return (self if end is None else replace(self, snapshot_id=end, branch=None)).appended_after(start)
 
     def snapshot(self) -> Snapshot | None:
         """Return the snapshot that the scan reads; None if the table has no snapshot.

@@ -45,8 +45,11 @@ from icefloe.stores.metrics_report import MetricsReporter
 
 if TYPE_CHECKING:
     from icefloe.operations import column_statistics, partition_statistics
+    from icefloe.operations.change_feed import change_scan, snapshot_range
 else:  # reading and writing rows needs 90 modules, and opening a table none of them
+    change_scan = lazy_module("icefloe.operations.change_feed.change_scan")
     column_statistics = lazy_module("icefloe.operations.column_statistics")
+    snapshot_range = lazy_module("icefloe.operations.change_feed.snapshot_range")
     partition_statistics = lazy_module("icefloe.operations.partition_statistics")
 
 
@@ -303,6 +306,61 @@ class TableReader:
         """
         scan = self.scan(row_filter, selected_fields, case_sensitive, to_snapshot_id_inclusive, options, limit)
         return scan.appended_after(from_snapshot_id_exclusive)
+
+    def changes(
+        self,
+        start: "snapshot_range.Bound | None" = None,
+        end: "snapshot_range.Bound | None" = None,
+        *,
+        includes_start: bool = False,
+        includes_end: bool = True,
+        row_filter: str | BooleanExpression | None = None,
+        selected_fields: Sequence[str] = ("*",),
+        case_sensitive: bool = True,
+        deduplication_mode: str = "dropCarryovers",
+        compute_updates: bool = False,
+        identifier_columns: Sequence[str] | None = None,
+    ) -> "change_scan.ChangeScan":
+        """Return a scan of the rows that snapshots inserted, deleted and updated, which reads nothing yet; `to_arrow()` reads them.
+
+        Args:
+            start: the snapshot after which the changes begin: a snapshot id, a branch or tag, or a `datetime` with a time zone. By default they begin with the
+                table's first snapshot, or the oldest that is not expired.
+            end: the last snapshot, as `start`; by default the current one. The range has the ancestors of this snapshot.
+            includes_start: whether the changes of `start` itself are in the range.
+            includes_end: whether the changes of `end` itself are in the range.
+            row_filter: a filter on columns of the table, as text or expression; all rows by default.
+            selected_fields: names of columns of the table, of `_change_type`, `_change_ordinal` and `_commit_snapshot_id`, and of metadata columns such as
+                `_row_id`; `*` is every column of the table and the three columns of the change.
+            case_sensitive: whether column names match exactly.
+            deduplication_mode: `dropCarryovers` leaves out rows that a snapshot only copied to another file; `netChanges` also leaves out changes that later
+                changes of the range undo; `none` leaves out nothing.
+            compute_updates: whether a deleted and an inserted row with the same identity become UPDATE_BEFORE and UPDATE_AFTER.
+            identifier_columns: names of the columns that identify a row. By default rows are identified by their row ids in format version 3, and then by the
+                table's identifier fields.
+
+        Returns:
+            The scan.
+
+        Raises:
+            InvalidFilterError: the filter's text cannot be parsed.
+            InvalidInputError: the start is not an ancestor of the end, snapshots of the range are expired, or the mode does not exist.
+            NoSuchSnapshotError: a snapshot, branch or tag does not exist.
+        """
+        return change_scan.ChangeScan(
+            table_name=self.full_name,
+            metadata=self.metadata,
+            io=self.io,
+            snapshots=snapshot_range.snapshots_in_range(
+                self.metadata, self.full_name, start, end, includes_start=includes_start, includes_end=includes_end
+            ),
+            row_filter=AlwaysTrue() if row_filter is None else to_expression(row_filter),
+            selected_fields=tuple(selected_fields),
+            case_sensitive=case_sensitive,
+            deduplication=change_scan.deduplication_named(deduplication_mode),
+            computes_updates=compute_updates,
+            identifier_columns=None if identifier_columns is None else tuple(identifier_columns),
+        )
 
     def statistics(self, snapshot_id: int | None = None) -> "column_statistics.TableStatistics | None":
         """Return the content of a snapshot's statistics file: the numbers of distinct values of columns, and other blobs.

@@ -32,6 +32,19 @@ from icefloe.spec.types import StructType
 SLICE_ROWS = 4096
 # The attributes of `FileCounts` that are sums, each with the column that it sums.
 _COUNTED = (("bytes", "file_size_in_bytes"), ("records", "record_count"))
+# The attributes of `ScanPlan` that are counts of manifests and their files.
+_SUMMED = (
+    "manifests_total",
+    "manifests_skipped",
+    "delete_manifests_total",
+    "delete_manifests_skipped",
+    "manifest_bytes_read",
+    "manifest_bytes_skipped",
+    "files_in_skipped_manifests",
+    "records_in_skipped_manifests",
+    "delete_files_considered",
+    "planning_ns",
+)
 _COLUMNS_OF_FILES = ENTRY_FIELDS.append(pa.field("spec_id", pa.int32()))
 
 
@@ -369,8 +382,13 @@ class ScanPlan:
         Returns:
             A plan with the remaining files, and the delete files that apply to them.
         """
-        plan = self._only([part.take(np.flatnonzero(mask)) for part, mask in zip(self.parts, masks, strict=True) if mask.any()])
+        plan = self.select(masks)
         return replace(plan, skipped_by_partition=self.skipped_by_partition + (self.kept - plan.kept))
+
+    def select(self, masks: Sequence[Mask]) -> "ScanPlan":
+        """Return a plan of some of the files, and the delete files that apply to them. `masks` has a mask of the files for each item of `parts`."""
+        parts = zip(self.parts, masks, strict=True)
+        return self._only([part if mask.all() else part.take(np.flatnonzero(mask)) for part, mask in parts if mask.any()])
 
     def first_files(self, rows: int) -> "ScanPlan":
         """Return a plan of only the first files: as many files as are needed to return `rows` rows, or all files if they have fewer rows.
@@ -398,6 +416,25 @@ class ScanPlan:
         return replace(
             self, parts=tuple(part.with_delete_files(used, files) for part in parts), kept=_count_files(parts), delete_files=files
         )
+
+
+def join_plans(plans: Sequence[ScanPlan]) -> ScanPlan:
+    """Return a plan of the files of several plans of one table, in their order. A file may be in several of them. There must be at least one plan."""
+    parts: list[PlannedFiles] = []
+    delete_files = [file for plan in plans for file in plan.delete_files]
+    start = 0
+    for plan in plans:
+        for part in plan.parts:
+            indices = None if part.delete_indices is None else part.delete_indices + start
+            parts.append(replace(part, delete_indices=indices, delete_files=delete_files))
+        start += len(plan.delete_files)
+    return replace(
+        plans[-1],
+        parts=tuple(parts),
+        delete_files=delete_files,
+        kept=_count_files(parts),
+        **{name: sum(getattr(plan, name) for plan in plans) for name in _SUMMED},
+    )
 
 
 def consume_parts(parts: list[PlannedFiles]) -> list[FileScanTask]:

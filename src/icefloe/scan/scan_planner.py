@@ -104,31 +104,47 @@ def plan_scan(
         tolerance=tolerance,
     )
     manifests = read_manifests(snapshot, read, tolerance) if appends is None else _added_manifests(appends, read, tolerance)
-    choice = _ManifestChoice(manifests, context)
-    return _plan(
-        choice, snapshot, read, parallel, serial_bytes=serial_bytes, prunes=prune_in_parallel, cache=cache, enough_rows=enough_rows
-    )
+    options: dict[str, Any] = {
+        "serial_bytes": serial_bytes,
+        "prune_in_parallel": prune_in_parallel,
+        "cache": cache,
+        "enough_rows": enough_rows,
+    }
+    return plan_manifests(context, manifests, snapshot.snapshot_id, read, parallel, **options)
 
 
-def _plan(
-    choice: "_ManifestChoice",
-    snapshot: Snapshot,
+def plan_manifests(
+    context: ScanContext,
+    manifests: Sequence[ManifestFile],
+    snapshot_id: int | None,
     read: Read,
-    parallel: Parallel,
+    parallel: Parallel = map,
     *,
-    serial_bytes: int,
-    prunes: bool,
-    cache: ManifestColumnsCache | None,
-    enough_rows: int | None,
+    serial_bytes: int = 0,
+    prune_in_parallel: bool = False,
+    cache: ManifestColumnsCache | None = None,
+    enough_rows: int | None = None,
 ) -> ScanPlan:
-    """Return the plan of a scan of the chosen manifests."""
-    context = choice.context
+    """Plan a scan of some manifests of a snapshot. The other arguments and the errors are those of `plan_scan`.
+
+    Args:
+        context: The scan.
+        manifests: The manifests; delete manifests among them apply to the data files of the data manifests among them.
+        snapshot_id: The snapshot; None for a table without snapshots.
+        read: Returns the content of the file at a location.
+        parallel: Reads several manifests at once.
+        serial_bytes: As for `plan_scan`.
+        prune_in_parallel: As for `plan_scan`.
+        cache: As for `plan_scan`.
+        enough_rows: As for `plan_scan`.
+    """
+    choice = _ManifestChoice(manifests, context)
     deletes = None
     if choice.kept_deletes:
         undecoded = undecoded_length(context, choice.kept_deletes, cache, lambda _: PATH_BOUNDS)
         deletes = read_deletes(context, choice.kept_deletes, read, map if undecoded <= serial_bytes else parallel, cache)
         serial_bytes = max(serial_bytes - undecoded, 0)
-    group = ManifestGroup(context, deletes, read, prune_in_parallel=prunes, cache=cache)
+    group = ManifestGroup(context, deletes, read, prune_in_parallel=prune_in_parallel, cache=cache)
     planned = partial(group.plan, parallel=parallel, serial_bytes=serial_bytes)
     if enough_rows is None:
         batches = list(planned(choice.kept_data))
@@ -137,7 +153,7 @@ def _plan(
         choice.leave_unread(read_count)
     parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
-        snapshot_id=snapshot.snapshot_id,
+        snapshot_id=snapshot_id,
         schema=context.schema,
         row_filter=context.bound,
         parts=parts,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from icefloe.datafile.avro.avro_file_schema import without_logical_types
 from icefloe.datafile.avro.avro_values import avro_columns
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
-from icefloe.datafile.stored_batch import RESTORE, RowTest, StoredBatch, without_columns
+from icefloe.datafile.stored_batch import RESTORE, RowTest, SkippedRows, StoredBatch, without_columns
 from icefloe.errors import DataFileFormatError
 from icefloe.lazy_imports import lazy_module
 from icefloe.scan.file_scan_task import FileScanTask
@@ -81,6 +81,7 @@ class AvroRows:
         fields: tuple[NestedField, ...],  # noqa: ARG002 - Parquet needs it
         row_filter: BooleanExpression,  # noqa: ARG002 - the same
         row_test: RowTest | None = None,  # noqa: ARG002 - the same
+        skipped: SkippedRows | None = None,  # noqa: ARG002 - the same
     ) -> Iterator[StoredBatch]:
         """Yield the rows of the blocks that start in the task's split; see `stored_file.py`."""
         task = self._task

@@ -18,6 +18,7 @@ from icefloe.datafile.deletes.delete_file_reader import (
     read_vector_locations,
 )
 from icefloe.datafile.deletes.equality_key_set import EqualityKeySet
+from icefloe.datafile.stored_batch import SkippedRows
 from icefloe.errors import DataFileFormatError
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.manifest.data_file import DataFile, FileContent, FileFormat
@@ -41,7 +42,7 @@ _LOCATION_BYTES = 512
 class FileDeletes:
     """The deletes of a data file: the deleted positions, and the sets of deleted keys, one for each combination of key columns."""
 
-    positions: DeletionVector | None
+    positions: SkippedRows | None
     equality: tuple[EqualityKeySet, ...]
 
 

@@ -15,7 +15,7 @@ from icefloe.datafile.orc.orc_appender import ID_ATTRIBUTE
 from icefloe.datafile.orc.orc_tail import Stripe, stripes_of
 from icefloe.datafile.orc.orc_timestamps import batch_with_types_of_spark, has_local_timestamps, time_zone_of, with_types_of_spark
 from icefloe.datafile.projection import file_columns
-from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
+from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, SkippedRows, StoredBatch, batches_without_columns, reading
 from icefloe.errors import DataFileFormatError, UnsupportedFeatureError
 from icefloe.lazy_imports import lazy_module
 from icefloe.scan.file_scan_task import FileScanTask
@@ -70,6 +70,7 @@ class OrcRows:
         fields: tuple[NestedField, ...],
         row_filter: BooleanExpression,  # noqa: ARG002 - Parquet needs it
         row_test: RowTest | None = None,  # noqa: ARG002 - the same
+        skipped: SkippedRows | None = None,  # noqa: ARG002 - the same
     ) -> Iterator[StoredBatch]:
         """Yield the rows of the task's stripes; see `stored_file.py`."""
         names = self._names(fields)

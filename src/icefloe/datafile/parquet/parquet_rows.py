@@ -18,7 +18,7 @@ from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, refuse_hybri
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
 from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
-from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, StoredBatch, batches_without_columns, reading
+from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, SkippedRows, StoredBatch, batches_without_columns, reading
 from icefloe.lazy_imports import lazy_module
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.expressions.predicate import BooleanExpression
@@ -65,13 +65,21 @@ class ParquetRows:
         return sum(metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
 
     def batches(
-        self, fields: tuple[NestedField, ...], row_filter: BooleanExpression, row_test: RowTest | None = None
+        self,
+        fields: tuple[NestedField, ...],
+        row_filter: BooleanExpression,
+        row_test: RowTest | None = None,
+        skipped: SkippedRows | None = None,
     ) -> Iterator[StoredBatch]:
-        """Yield the rows of the task's row groups that may match; see `stored_file.py`."""
+        """Yield the rows of the task's row groups that may match and are not skipped as a whole; see `stored_file.py`."""
         row_groups = self._row_groups(row_filter)
         first_rows = [0]
         for index in range(self._footer.metadata.num_row_groups):
             first_rows.append(first_rows[-1] + self._footer.metadata.row_group(index).num_rows)
+        if skipped is not None:
+            row_groups = [
+                index for index in row_groups if not skipped.deletes_all(first_rows[index], first_rows[index + 1] - first_rows[index])
+            ]
         leaves = sorted(wanted_leaves(self._root, fields))
         names = [self._file.schema.column(leaf).path for leaf in leaves]
         if isinstance(self._source, PlannedInput):

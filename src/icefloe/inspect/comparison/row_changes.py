@@ -6,7 +6,7 @@ equal rows of the versions cancel out; then to return the remaining rows, file b
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError, SchemaMismatchError
 from icefloe.inspect.comparison.table_version import TableVersion
-from icefloe.metadata_tables.changed_file_rows import FilePair, FileRows, LiveFile, live_files
-from icefloe.metadata_tables.row_pairs import DELETE, INSERT, text_of_nested, with_updates
+from icefloe.io.manifest_cache import cached_manifests
+from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
+from icefloe.operations.change_feed.row_pairs import Identity, text_of_nested, with_updates
 from icefloe.operations.parallel_requests import MANIFEST_THREADS, in_threads
+from icefloe.scan.change_planner import ChangedFile, plan_changes
+from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.arrow_values import array_of_chunks, mask_array, numpy_of
 from icefloe.spec.metadata.document_validation import LATEST_SUPPORTED_VERSION
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
@@ -106,8 +109,8 @@ class _Side:
     """The files of one version whose rows may differ, and the reader of these files."""
 
     change: str
-    pairs: Sequence[FilePair]
-    reader: FileRows
+    files: Sequence[ChangedFile]
+    reader: ChangedFileReader
 
 
 class RowComparison:
@@ -138,20 +141,39 @@ class RowComparison:
 
     @cached_property
     def _sides(self) -> tuple[_Side, _Side]:
-        old, new = _files(self._before), _files(self._after)
-        in_both = old.keys() & new.keys() if self._is_one_table else set()  # two tables may read the same file differently
-        removed: list[FilePair] = [(file.task(), None) for path, file in old.items() if path not in in_both]
-        added: list[FilePair] = [(file.task(), None) for path, file in new.items() if path not in in_both]
-        for path in in_both:
-            if old[path].deletes != new[path].deletes:
-                task, other = old[path].task(), new[path].task()
-                removed.append((task, other))
-                added.append((other, task))
+        before, after = self._before.reader, self._after.reader
+        # Two tables may read the same file differently.
+        files = list(self._changed_files() if self._is_one_table else self._all_files())
         before_schema = self._after.schema if self._is_one_table else self._before.schema
         return (
-            _Side(DELETE, removed, FileRows(self._before.reader, before_schema, self._projections[0])),
-            _Side(INSERT, added, FileRows(self._after.reader, self._after.schema, self._projections[1])),
+            _Side(
+                DELETE,
+                [file for file in files if file.before is not None],
+                ChangedFileReader.of(before.io, before.metadata, before_schema, self._projections[0]),
+            ),
+            _Side(
+                INSERT,
+                [file for file in files if file.after is not None],
+                ChangedFileReader.of(after.io, after.metadata, self._after.schema, self._projections[1]),
+            ),
         )
+
+    def _changed_files(self) -> Iterator[ChangedFile]:
+        reader = self._after.reader
+        plan = plan_changes(
+            reader.metadata,
+            self._before.snapshot,
+            self._after.snapshot,
+            reader.io.read,
+            schema=self._after.schema,
+            parallel=in_threads,
+            cache=cached_manifests(reader.io),
+        )
+        return plan.files()
+
+    def _all_files(self) -> Iterator[ChangedFile]:
+        yield from (ChangedFile(before=task, after=None) for task in _tasks(self._before))
+        yield from (ChangedFile(before=None, after=task) for task in _tasks(self._after))
 
     @cached_property
     def _kept(self) -> tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]]:
@@ -182,8 +204,8 @@ class RowComparison:
             FormatError: A file is damaged, or violates the format.
         """
         for side, masks in zip(self._sides, self._kept, strict=True):
-            remaining = [(pair, mask) for pair, mask in zip(side.pairs, masks, strict=True) if mask.any()]
-            rows = self._each(replace(side, pairs=[pair for pair, _ in remaining]), lambda table: table)
+            remaining = [(file, mask) for file, mask in zip(side.files, masks, strict=True) if mask.any()]
+            rows = self._each(replace(side, files=[file for file, _ in remaining]), lambda table: table)
             for table, (_, mask) in zip(rows, remaining, strict=True):
                 kept = table.filter(mask_array(mask))
                 kind = pa.repeat(pa.scalar(side.change, pa.string()), len(kept))
@@ -208,7 +230,7 @@ class RowComparison:
         rows = pa.concat_tables(parts) if parts else schema.empty_table()
         if not identifier_columns:
             return rows
-        return with_updates(rows, identifier_columns, self._after.label, self._after.snapshot_id or 0)
+        return with_updates(rows, Identity(False, tuple(identifier_columns)), self._after.label, of_each_snapshot=False)
 
     def sample(self, most: int) -> list[dict[str, Any]]:
         """Return the first changed rows as dictionaries.
@@ -222,12 +244,13 @@ class RowComparison:
     def _each(self, side: _Side, result: Callable[[Any], Any]) -> Iterator[Any]:
         """Yield the result of a function for the rows of each file of a side, in order. A few files are read in parallel."""
 
-        def read(pair: FilePair) -> Any:
-            rows = side.reader.rows(*pair)
+        def read(file: ChangedFile) -> Any:
+            batches = [batch for _, batch in side.reader.batches(file, (side.change,))]
+            rows = pa.Table.from_batches(batches, schema_to_arrow(side.reader.projection))
             return result(pa.table(rows.columns, names=list(self.columns)).cast(self._arrow_schema))
 
-        pairs = iter(side.pairs)
-        while chunk := list(islice(pairs, _FILES_AT_ONCE)):
+        files = iter(side.files)
+        while chunk := list(islice(files, _FILES_AT_ONCE)):
             yield from in_threads(read, chunk)
 
 
@@ -236,10 +259,9 @@ def _dictionaries(rows: Any) -> Iterator[dict[str, Any]]:
     return (dict(zip(rows.column_names, row, strict=True)) for row in zip(*columns, strict=True))
 
 
-def _files(version: TableVersion) -> Mapping[str, LiveFile]:
-    if version.snapshot is None:
-        return {}
-    return dict(live_files(version.reader.scan(snapshot_id=version.snapshot_id).planned_here().plan()))
+def _tasks(version: TableVersion) -> Iterator[FileScanTask]:
+    if version.snapshot is not None:
+        yield from version.reader.scan(snapshot_id=version.snapshot_id).planned_here().plan().tasks()
 
 
 def _select_columns(version: TableVersion, columns: Sequence[str] | None) -> Schema:

@@ -146,6 +146,10 @@ class DeletionVector:
         deleted[positions - first] = True
         return deleted
 
+    def deletes_all(self, first: int, count: int) -> bool:
+        """Return whether all of the `count` rows from position `first` on are deleted."""
+        return int(self.bitmap.range_cardinality(first, first + count)) == count
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorLocation:

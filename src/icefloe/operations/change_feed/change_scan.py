@@ -1,0 +1,374 @@
+"""`ChangeScan`: the rows that the snapshots of a range inserted, deleted and updated, as Arrow and other frames.
+
+`icefloe.scan.change_planner` plans the changed files of a snapshot, `changed_file_reader.py` reads their changed rows, and `row_pairs.py` pairs deleted with
+inserted rows. Snapshots that only replaced files (`replace`) have no changes, and their files are not read. Spec: Snapshots; Row Lineage; Reserved Field IDs.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from icefloe.errors import InvalidInputError, in_one_line
+from icefloe.io.locations import scheme_of
+from icefloe.io.manifest_cache import cached_manifests
+from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS, feed_metadata_columns
+from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
+from icefloe.operations.change_feed.row_pairs import Identity, net_changes, with_updates, without_carry_overs
+from icefloe.operations.other_frames import pandas_frame
+from icefloe.operations.parallel_requests import SERIAL_BYTES, in_threads
+from icefloe.scan.change_planner import ChangedFile, ChangePlan, plan_changes
+from icefloe.scan.scan_planner import plan_scan
+from icefloe.spec.expressions.bind import bind, filter_field_ids
+from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.spec.expressions.row_evaluator import arrow_mask
+from icefloe.spec.expressions.row_filter import to_expression
+from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
+from icefloe.spec.metadata.snapshot import Operation, Snapshot
+from icefloe.spec.metadata.snapshot_manifests import read_manifests
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.ports import FileIO
+from icefloe.spec.schema.arrow_schema import schema_to_arrow
+from icefloe.spec.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
+from icefloe.spec.schema.schema import Schema
+from icefloe.spec.schema.schema_history import relax_required_fields
+
+# The format version from which on rows have ids.
+LINEAGE_VERSION = 3
+# Keys of a snapshot's summary that count removed rows.
+_REMOVALS = ("deleted-data-files", "added-delete-files")
+
+
+class DeduplicationMode(StrEnum):
+    """Which changes a scan leaves out. The names are those of Spark's option `deduplicationMode`."""
+
+    NONE = "none"  # no change, not even rows that a snapshot both deleted and inserted, because it copied their file
+    DROP_CARRYOVERS = "dropCarryovers"  # rows that were only copied
+    NET_CHANGES = (
+        "netChanges"  # rows that were only copied, and rows that several snapshots of the range changed back, or inserted and deleted
+    )
+
+
+def deduplication_named(name: str) -> DeduplicationMode:
+    """Return the mode with a name, in any letter case.
+
+    Raises:
+        InvalidInputError: No mode has this name.
+    """
+    mode = next((mode for mode in DeduplicationMode if mode.lower() == name.lower()), None)
+    if mode is None:
+        raise InvalidInputError(f"there is no deduplication mode {name!r}", next_step=f"give one of {', '.join(DeduplicationMode)}")
+    return mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotChanges:
+    """The planned changes of one snapshot.
+
+    Attributes:
+        snapshot: The snapshot.
+        ordinal: The number of the snapshot among those of the range that changed rows, from 0 on.
+        plan: The data files whose rows the snapshot changed, compared with its parent.
+    """
+
+    snapshot: Snapshot
+    ordinal: int
+    plan: ChangePlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeScan:
+    """A scan of the changes of a range of snapshots. It is immutable: `filter`, `select` and similar methods return a new scan.
+
+    A row has the columns of the table in its current schema, then `_change_type` (INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER), `_change_ordinal` (the number
+    of the snapshot among those that changed rows) and `_commit_snapshot_id`. The metadata columns `_file`, `_pos`, `_spec_id`, `_partition`, `_row_id` and
+    `_last_updated_sequence_number` can be selected by name.
+
+    Attributes:
+        table_name: The name of the table, for errors.
+        metadata: The metadata of the table.
+        io: Storage of the table's files.
+        snapshots: The snapshots of the range, oldest first; see `snapshots_in_range`.
+        row_filter: A filter on the columns of the table.
+        selected_fields: Names of columns; `*` is every column of the table, followed by the three columns of the change.
+        case_sensitive: Whether names must match the case of columns.
+        deduplication: Which changes are left out.
+        computes_updates: Whether a deleted and an inserted row with the same identity become UPDATE_BEFORE and UPDATE_AFTER.
+        identifier_columns: The columns whose values identify a row. None for the row id in format version 3, and then the table's identifier fields.
+    """
+
+    table_name: str
+    metadata: TableMetadata
+    io: FileIO
+    snapshots: Sequence[Snapshot]
+    row_filter: BooleanExpression = field(default_factory=AlwaysTrue)
+    selected_fields: tuple[str, ...] = ("*",)
+    case_sensitive: bool = True
+    deduplication: DeduplicationMode = DeduplicationMode.DROP_CARRYOVERS
+    computes_updates: bool = False
+    identifier_columns: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        count = len(self.snapshots)
+        return in_one_line(f"ChangeScan({self.table_name}: {count} snapshots, where {self.row_filter}, {self.deduplication})")
+
+    def filter(self, row_filter: str | BooleanExpression) -> "ChangeScan":
+        """Return a scan of the changes whose rows also match another filter.
+
+        If updates are computed, each of the two rows of an update is tested alone.
+
+        Args:
+            row_filter: a filter on columns of the table, as text or expression.
+
+        Returns:
+            The narrower scan.
+
+        Raises:
+            InvalidFilterError: the text cannot be parsed.
+        """
+        return replace(self, row_filter=all_of((self.row_filter, to_expression(row_filter))))
+
+    def select(self, *names: str) -> "ChangeScan":
+        """Return a scan of these columns.
+
+        Args:
+            *names: names of columns of the table, of the columns of the change, and of metadata columns such as `_row_id`; `*` is every column of the table and
+                of the change.
+
+        Returns:
+            The narrower scan. Its columns are in the order of the table, followed by the columns of the change and by metadata columns.
+        """
+        return replace(self, selected_fields=names)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns that can be selected, in order: those of the table, of the change, and metadata columns whose names the table does not use."""
+        fields = relax_required_fields(self.metadata.schema().fields, self.metadata.schemas)
+        names = {column.name for column in fields}
+        return Schema(*fields, *CHANGE_COLUMNS, *(column for column in feed_metadata_columns(self.metadata) if column.name not in names))
+
+    def projection(self) -> Schema:
+        """Return the columns of the result.
+
+        Raises:
+            InvalidInputError: a column does not exist.
+        """
+        available = self.schema
+        by_default = {column.name for column in available.fields[: len(self.metadata.schema().fields) + len(CHANGE_COLUMNS)]}
+        unknown = [
+            name for name in (*self.selected_fields, *(self.identifier_columns or ())) if name != "*" and self._name_of(name) is None
+        ]
+        if unknown:
+            raise InvalidInputError(
+                f"the changes of {self.table_name} have no column {unknown[0]!r}",
+                table=self.table_name,
+                next_step=f"the columns are {', '.join(available.names)}",
+            )
+        chosen = {self._name_of(name) for name in self.selected_fields} | (by_default if "*" in self.selected_fields else set())
+        return Schema(*(column for column in available.fields if column.name in chosen))
+
+    def _name_of(self, name: str) -> str | None:
+        names = self.schema.names
+        if name in names or self.case_sensitive:
+            return name if name in names else None
+        return next((other for other in names if other.lower() == name.lower()), None)
+
+    @property
+    def identity(self) -> Identity:
+        """What identifies a row in several snapshots.
+
+        Raises:
+            InvalidInputError: updates are computed, and the rows have neither ids nor identifier fields.
+        """
+        schema = self.metadata.schema()
+        names = self.identifier_columns
+        has_ids = (
+            names is None
+            and self.metadata.format_version >= LINEAGE_VERSION
+            and all(column in self.schema.fields for column in LINEAGE_COLUMNS)
+        )
+        if names is None:
+            paths = (schema.find_column_name(field_id) for field_id in sorted(schema.identifier_field_ids))
+            names = tuple(name for name in paths if name is not None and name in schema.names)
+        if self.computes_updates and not has_ids and not names:
+            raise InvalidInputError(
+                f"{self.table_name} has no identifier fields, by which updates are found",
+                table=self.table_name,
+                next_step="give identifier_columns, ALTER TABLE ... SET IDENTIFIER FIELDS, or upgrade the table to format version 3",
+            )
+        return Identity(has_ids=has_ids, columns=tuple(self._name_of(name) or name for name in names))
+
+    @property
+    def pushed_filter(self) -> BooleanExpression:
+        """The filter that can be applied before rows are paired.
+
+        A filter that keeps one row of an update and drops the other must be applied after updates were found. Copied rows are equal, so that a filter keeps or
+        drops both.
+        """
+        pairs = self.computes_updates or self.deduplication is DeduplicationMode.NET_CHANGES
+        return AlwaysTrue() if pairs else self.row_filter
+
+    def plan(self) -> Iterator[SnapshotChanges]:
+        """Plan the changed files of each snapshot, oldest first. A snapshot is planned when it is requested.
+
+        Raises:
+            InvalidInputError: the parent of a snapshot is expired, and the snapshot removed rows, which cannot be read therefore.
+            NoSuchFileError, ManifestFormatError: a manifest list or manifest is missing or damaged.
+            UnsupportedFeatureError: a snapshot is encrypted.
+        """
+        changing = [snapshot for snapshot in self.snapshots if snapshot.operation != Operation.REPLACE]
+        for ordinal, snapshot in enumerate(changing):
+            yield SnapshotChanges(snapshot=snapshot, ordinal=ordinal, plan=self._plan_snapshot(snapshot))
+
+    def _plan_snapshot(self, snapshot: Snapshot) -> ChangePlan:
+        parent_id = snapshot.parent_snapshot_id
+        parent = None if parent_id is None else self.metadata.snapshot_by_id(parent_id)
+        options: dict[str, Any] = {
+            "case_sensitive": self.case_sensitive,
+            "schema": self.metadata.schema(),
+            "parallel": in_threads,
+            "serial_bytes": SERIAL_BYTES if scheme_of(self.metadata.location) == "file" else 0,
+            "cache": cached_manifests(self.io),
+        }
+        if parent_id is None or parent is not None:
+            return plan_changes(self.metadata, parent, snapshot, self.io.read, row_filter=self.pushed_filter, **options)
+        if any(_removes_rows(manifest, snapshot) for manifest in read_manifests(snapshot, self.io.read)):
+            raise InvalidInputError(
+                f"snapshot {snapshot.snapshot_id} of {self.table_name} removed rows of snapshot {parent_id}, which was expired",
+                table=self.table_name,
+                snapshot_id=snapshot.snapshot_id,
+                next_step=f"request the changes after it: start_snapshot_id={snapshot.snapshot_id}",
+            )
+        added = plan_scan(self.metadata, snapshot, self.pushed_filter, self.io.read, appends=(snapshot,), **options)
+        return ChangePlan.of_added_files(added)
+
+    def reader(self, projection: Schema) -> ChangedFileReader:
+        """Return a reader of the changed rows of files.
+
+        Args:
+            projection: the columns to read: columns of `schema`, without those of the change.
+        """
+        schema = Schema(*relax_required_fields(self.metadata.schema().fields, self.metadata.schemas))
+        return ChangedFileReader.of(self.io, self.metadata, schema, projection)
+
+    def columns_to_read(self) -> Schema:
+        """Return the columns that changed rows need until the result is projected: selected ones, and those by which rows are filtered and paired."""
+        schema = self.schema
+        names = {column.name for column in self.projection().fields}
+        table_columns = [column for column in schema.fields if not is_reserved(column.field_id)]
+        if self.computes_updates:
+            names |= set(self.identity.columns)
+        if self._uses_ids:
+            names |= {column.name for column in LINEAGE_COLUMNS}
+        if self.deduplication is DeduplicationMode.NET_CHANGES:
+            names |= {column.name for column in table_columns}
+        elif self._filters_pairs:
+            tested = filter_field_ids(bind(self.row_filter, self.metadata.schema(), self.case_sensitive))
+            names |= {column.name for column in table_columns if not tested.isdisjoint(Schema(column).field_ids)}
+        unread = {DELETED.name, *(column.name for column in CHANGE_COLUMNS)}
+        chosen = [column for column in schema.fields if column.name in names - unread]
+        # At least one column is read, because an Arrow table without columns has no row count.
+        return Schema(*(chosen or table_columns[:1]))
+
+    @property
+    def _uses_ids(self) -> bool:
+        return self.identity.has_ids and (self.computes_updates or self.deduplication is not DeduplicationMode.NONE)
+
+    @property
+    def _filters_pairs(self) -> bool:
+        """Whether the filter is applied after rows were paired."""
+        return self.row_filter != self.pushed_filter
+
+    def compares_values(self, plan: ChangePlan) -> bool:
+        """Return whether the values of all columns must be read to recognize rows that a snapshot only copied."""
+        if self.deduplication is DeduplicationMode.NONE or not plan.may_copy_rows:
+            return False
+        return not self.identity.has_ids or plan.lacks_row_ids
+
+    def to_arrow(self) -> Any:
+        """Read the changes in this process, oldest first.
+
+        Returns:
+            A `pyarrow.Table`.
+
+        Raises:
+            InvalidInputError: a column does not exist; updates cannot be computed; or a snapshot removed rows, and its parent is expired.
+            InvalidFilterError: the filter does not fit the columns.
+            NoSuchFileError: a file that the metadata names does not exist.
+            FormatError: a file is damaged, or violates the format.
+        """
+        projection, columns = self.projection(), self.columns_to_read()
+        parts = [self._rows_of_snapshot(changes, columns) for changes in self.plan()]
+        rows = pa.concat_tables([schema_to_arrow(Schema(*columns.fields, *CHANGE_COLUMNS)).empty_table(), *parts])
+        is_net = self.deduplication is DeduplicationMode.NET_CHANGES
+        if is_net:
+            rows = net_changes(rows, self.metadata.schema().names, self.identity)
+        if self.computes_updates:
+            rows = with_updates(rows, self.identity, self.table_name, of_each_snapshot=not is_net)
+        if self._filters_pairs:
+            rows = self._filter_rows(rows)
+        if DELETED.name in projection.names:  # only live rows are compared
+            rows = rows.append_column(DELETED.name, pa.repeat(pa.scalar(False), len(rows)))
+        return rows.select(projection.names).cast(schema_to_arrow(projection))
+
+    def _rows_of_snapshot(self, changes: SnapshotChanges, columns: Schema) -> Any:
+        """Return the changed rows of one snapshot, deleted rows first, with the columns of the change and without copied rows if they are left out."""
+        table_columns = self.metadata.schema().names
+        read = columns
+        if self.compares_values(changes.plan):
+            read = Schema(*(column for column in self.schema.fields if column.name in table_columns or column in columns.fields))
+        reader = self.reader(read)
+
+        def rows_of(file: ChangedFile) -> list[tuple[str, Any]]:
+            return list(reader.batches(file))
+
+        batches = [batch for of_file in in_threads(rows_of, changes.plan.files()) for batch in of_file]
+        tables = []
+        for change in (DELETE, INSERT):
+            rows = pa.Table.from_batches([batch for kind, batch in batches if kind == change], schema_to_arrow(read))
+            tables.append(with_change_columns(rows, change, changes.ordinal, changes.snapshot.snapshot_id))
+        rows = pa.concat_tables(tables)
+        if self.deduplication is not DeduplicationMode.NONE and changes.plan.may_copy_rows:
+            rows = without_carry_overs(rows, table_columns, self.identity)
+        return rows.select([*columns.names, *(column.name for column in CHANGE_COLUMNS)])
+
+    def _filter_rows(self, rows: Any) -> Any:
+        schema = self.metadata.schema()
+        bound = bind(self.row_filter, schema, self.case_sensitive)
+        return pa.Table.from_batches([batch.filter(arrow_mask(bound, batch)) for batch in rows.to_batches()], rows.schema)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Read the changes in this process into pandas.
+
+        Args:
+            **options: options of `pyarrow.Table.to_pandas`.
+
+        Returns:
+            A `pandas.DataFrame`.
+
+        Raises:
+            NotInstalledError: pandas is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return pandas_frame(self.to_arrow(), **options)
+
+
+def with_change_columns(rows: Any, change: str, ordinal: int, snapshot_id: int) -> Any:
+    """Return an Arrow table of changed rows with the columns `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
+    for column, value in zip(CHANGE_COLUMNS, (change, ordinal, snapshot_id), strict=True):
+        target = schema_to_arrow(Schema(column)).field(0)
+        rows = rows.append_column(target, pa.repeat(pa.scalar(value, target.type), len(rows)))
+    return rows
+
+
+def _removes_rows(manifest: ManifestFile, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot may have removed rows by a manifest that it wrote."""
+    if manifest.added_snapshot_id != snapshot.snapshot_id:
+        return False
+    count = manifest.added_files_count if manifest.content is ManifestContent.DELETES else manifest.deleted_files_count
+    if count is None:  # in version 1, manifest lists may lack counts
+        return not snapshot.summary or any(snapshot.summary.get(name, "0") != "0" for name in _REMOVALS)
+    return count != 0

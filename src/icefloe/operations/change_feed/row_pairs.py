@@ -1,0 +1,190 @@
+"""Pairs of a deleted and an inserted row: copied rows, updated rows, and rows that later changes of a range changed back.
+
+Rows are identified by their row ids (format version 3) or by the values of columns. Spec: Reserved Field IDs (`_change_type`); Row Lineage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from icefloe.errors import InvalidInputError
+from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT
+from icefloe.spec.arrow_values import array_of_chunks, mask_array, numpy_of
+from icefloe.spec.schema.metadata_columns import CHANGE_TYPE, COMMIT_SNAPSHOT_ID, LINEAGE_COLUMNS, ROW_ID
+from icefloe.spec.temporal_arrays import as_numbers, python_list
+
+UPDATE_BEFORE, UPDATE_AFTER = "UPDATE_BEFORE", "UPDATE_AFTER"
+
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What identifies a row before and after a change.
+
+    Attributes:
+        has_ids: Whether rows have row ids, by which they are identified first.
+        columns: Names of columns that identify rows without ids, and rows that were deleted and inserted again with another id; empty if there are none.
+    """
+
+    has_ids: bool
+    columns: tuple[str, ...]
+
+
+def without_carry_overs(rows: Any, columns: Sequence[str], identity: Identity) -> Any:
+    """Return the changes of one snapshot without rows that were only copied: each deleted row cancels one inserted row that is the same.
+
+    Rows are the same if their row ids and the numbers of their last updates are equal. If a row has no id, as in tables that were upgraded, all rows are
+    compared by their values.
+
+    Args:
+        rows: The changes, an Arrow table with the column `_change_type`, and with the lineage columns if `identity` has ids.
+        columns: Names of the table's columns.
+        identity: What identifies a row.
+    """
+    by_id = identity.has_ids and not any(rows[column.name].null_count for column in LINEAGE_COLUMNS)
+    numbers, removed = _row_numbers(rows, [column.name for column in LINEAGE_COLUMNS] if by_id else columns), _is_removed(rows)
+    return rows.filter(mask_array(_surplus(numbers, removed)))
+
+
+def net_changes(rows: Any, columns: Sequence[str], identity: Identity) -> Any:
+    """Return the changes of several snapshots without those that others undo: each deleted row cancels one inserted row with the same values and row id.
+
+    Of equal changes the first deletes and the last inserts remain.
+
+    Args:
+        rows: The changes in the order of the snapshots, as for `without_carry_overs`.
+        columns: Names of the table's columns.
+        identity: What identifies a row.
+    """
+    by_id = identity.has_ids and not rows[ROW_ID.name].null_count
+    numbers, removed = _row_numbers(rows, [*columns, *([ROW_ID.name] if by_id else [])]), _is_removed(rows)
+    return rows.filter(mask_array(_surplus(numbers, removed)))
+
+
+def _surplus(numbers: Numbers, removed: Mask) -> Mask:
+    """Return a mask of the rows that remain if each removed row cancels an added row with the same number: the first removed rows, and the last added ones."""
+    removed_counts, added_counts = _counts(numbers, removed), _counts(numbers, ~removed)
+    cancelled = np.minimum(removed_counts, added_counts)
+    remains = np.ones(len(numbers), np.bool_)
+    remains[removed] = _rank(numbers[removed]) < (removed_counts - cancelled)[numbers[removed]]
+    remains[~removed] = _rank(numbers[~removed]) >= cancelled[numbers[~removed]]
+    return remains
+
+
+def with_updates(rows: Any, identity: Identity, table_name: str, *, of_each_snapshot: bool) -> Any:
+    """Return changes with UPDATE_BEFORE and UPDATE_AFTER for a deleted and an inserted row with the same identity.
+
+    Args:
+        rows: The changes, an Arrow table with the column `_change_type`.
+        identity: What identifies a row.
+        table_name: The table, for the error.
+        of_each_snapshot: Whether both rows must be changes of one snapshot. If so, the rows have the column `_commit_snapshot_id`.
+
+    Raises:
+        InvalidInputError: Rows cannot be paired: several deleted or inserted rows, and at least one row of the other side, have the same identity.
+    """
+    removed, paired = _is_removed(rows), np.zeros(len(rows), np.bool_)
+    snapshots = [COMMIT_SNAPSHOT_ID.name] if of_each_snapshot else []
+    if identity.has_ids:
+        with_id = np.flatnonzero(~numpy_of(rows[ROW_ID.name].combine_chunks().is_null()))
+        paired[with_id] = _pairs(rows.take(with_id), [ROW_ID.name, *snapshots], table_name)
+    if identity.columns:
+        others = np.flatnonzero(~paired)
+        paired[others] = _pairs(rows.take(others), [*identity.columns, *snapshots], table_name, leaves_several=identity.has_ids)
+    texts = np.array([INSERT, DELETE, UPDATE_AFTER, UPDATE_BEFORE])[removed + 2 * paired] if len(rows) else np.array([], str)
+    place = rows.schema.get_field_index(CHANGE_TYPE.name)
+    return rows.set_column(place, rows.schema.field(place), pa.array(texts.tolist(), pa.string()))
+
+
+def _pairs(rows: Any, columns: Sequence[str], table_name: str, *, leaves_several: bool = False) -> Mask:
+    """Return a mask of the rows that form a pair of a deleted and an inserted row, equal in some columns; see `with_updates`.
+
+    With `leaves_several`, rows of which several are equal are not paired, instead of an error.
+    """
+    numbers, removed = _row_numbers(rows, columns), _is_removed(rows)
+    before, after = _counts(numbers, removed), _counts(numbers, ~removed)
+    paired = (before > 0) & (after > 0)
+    several = paired & ((before > 1) | (after > 1))
+    if leaves_several:
+        paired &= ~several
+    elif several.any():
+        place = int(np.flatnonzero(several[numbers])[0])
+        key = {name: python_list(rows[name].slice(place, 1))[0] for name in columns}
+        snapshot_id = key.pop(COMMIT_SNAPSHOT_ID.name, None)
+        what = table_name if snapshot_id is None else f"snapshot {snapshot_id} of {table_name}"
+        raise InvalidInputError(
+            f"{what} changed several rows with {', '.join(f'{name} = {value}' for name, value in key.items())}",
+            table=table_name,
+            snapshot_id=snapshot_id,
+            next_step="name identifier columns that are unique",
+        )
+    return np.asarray(paired[numbers])
+
+
+def _is_removed(rows: Any) -> Mask:
+    codes = array_of_chunks(rows[CHANGE_TYPE.name]).dictionary_encode()
+    if not len(rows):
+        return np.zeros(0, np.bool_)
+    names = np.array(codes.dictionary.to_pylist())
+    return np.asarray(names[numpy_of(codes.indices)] == DELETE)
+
+
+def _counts(numbers: Numbers, chosen: Mask) -> Numbers:
+    """Return for each number, from 0 to the greatest, how many of the chosen rows have it."""
+    return np.bincount(numbers[chosen], minlength=int(numbers.max(initial=-1)) + 1)
+
+
+def _rank(numbers: Numbers) -> Numbers:
+    """Return for each row how many earlier rows have the same number."""
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    is_first = np.ones(len(numbers), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    begins = np.maximum.accumulate(np.where(is_first, np.arange(len(numbers)), 0)) if len(numbers) else np.zeros(0, np.int64)
+    ranks = np.empty(len(numbers), np.int64)
+    ranks[order] = np.arange(len(numbers)) - begins
+    return ranks
+
+
+def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
+    """Return a number for each row. Rows have the same number if they are equal in the columns; null equals null, and floats are compared by their bits."""
+    numbers: Numbers = np.zeros(len(rows), np.int64)
+    for name in columns:
+        codes = _codes(array_of_chunks(rows[name]))
+        numbers = _renumber(numbers * (int(codes.max(initial=0)) + 1) + codes)
+    return numbers
+
+
+def _codes(column: Any) -> Numbers:
+    """Return a number for each value of a column. Equal values have the same number."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64)
+    if pa.types.is_nested(kind) or isinstance(column, pa.ExtensionArray):
+        known: dict[str, int] = {}
+        return np.array(
+            [known.setdefault(text_of_nested(value), len(known)) for value in as_numbers(column).to_pylist(maps_as_pydicts="strict")],
+            np.int64,
+        )
+    if pa.types.is_floating(kind):
+        column = column.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return numpy_of(encoded.indices).astype(np.int64)
+
+
+def text_of_nested(value: Any) -> str:
+    """Return a nested value as text. Different values have different texts; the order of a map's entries does not matter."""
+    if isinstance(value, dict):
+        return "{" + ",".join(sorted(f"{key!r}:{text_of_nested(item)}" for key, item in value.items())) + "}"
+    return "[" + ",".join(map(text_of_nested, value)) + "]" if isinstance(value, list) else repr(value)
+
+
+def _renumber(numbers: Numbers) -> Numbers:
+    """Replace the distinct numbers by 0, 1, 2, ...; equal numbers stay equal."""
+    return np.unique(numbers, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,250 @@
+"""The change feed: applied to the rows of one snapshot, the changes up to another give the rows of that one."""
+
+import datetime as dt
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.table.change_model import History, apply_changes, new_history
+
+from icefloe import InMemoryCatalog
+from icefloe.datafile import data_file_reader, stored_file
+from icefloe.datafile.parquet import parquet_rows
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.table import Table
+
+MODES = ("none", "dropCarryovers", "netChanges")
+
+
+def check_pair(history: History, start: int | None, end: int) -> None:
+    """Check all modes for the changes between two snapshots."""
+    table, before, after = history.table, history.state(start), history.state(end)
+    columns = len(table.schema().fields)
+    for mode in MODES:
+        changes = table.changes(start, end, deduplication_mode=mode).to_arrow()
+        assert set(changes["_change_type"].to_pylist()) <= {"INSERT", "DELETE"}
+        assert apply_changes_of(mode, before, changes, columns) == after, mode
+        updates = (
+            table.changes(start, end, deduplication_mode=mode, compute_updates=True, identifier_columns=["id"]) if mode != "none" else None
+        )
+        by_id = table.changes(start, end, deduplication_mode=mode, compute_updates=True) if table.format_version == 3 else None
+        for scan in (updates, by_id):
+            if scan is not None:
+                labelled = scan.to_arrow()
+                assert apply_changes_of(mode, before, labelled, columns) == after, mode
+                check_updates(labelled, mode)
+    net = table.changes(start, end, deduplication_mode="netChanges", identifier_columns=["id"]).to_arrow()
+    rows = [tuple(row.values()) for row in net.select(net.column_names[:columns]).to_pylist()]
+    kinds = net["_change_type"].to_pylist()
+    assert Counter(row for row, kind in zip(rows, kinds, strict=True) if kind == "DELETE") == before - after
+    assert Counter(row for row, kind in zip(rows, kinds, strict=True) if kind == "INSERT") == after - before
+
+
+def apply_changes_of(mode: str, before: Counter[Any], changes: Any, columns: int) -> Counter[Any]:
+    if mode != "netChanges":
+        return apply_changes(before, changes, columns)
+    # Net changes are those of the whole range: the ordinals of an update may differ.
+    return apply_changes(
+        before, changes.set_column(changes.column_names.index("_change_ordinal"), "_change_ordinal", [[0] * len(changes)]), columns
+    )
+
+
+def check_updates(changes: Any, mode: str) -> None:
+    """Check that every update has its two rows, with the same key, in one snapshot."""
+    by_key: dict[Any, list[str]] = {}
+    for row in changes.to_pylist():
+        if row["_change_type"].startswith("UPDATE"):
+            place = None if mode == "netChanges" else row["_commit_snapshot_id"]
+            by_key.setdefault((row["id"], place), []).append(row["_change_type"])
+    assert all(sorted(kinds) == ["UPDATE_AFTER", "UPDATE_BEFORE"] for kinds in by_key.values()), by_key
+
+
+def check_history(seed: int, steps: int) -> None:
+    history = new_history(seed, steps)
+    try:
+        line = [snapshot.snapshot_id for snapshot in history.table.ancestors()][::-1]
+        pairs = [(start, end) for place, start in enumerate(line) for end in line[place + 1 :]]
+        nearby = list(pairwise(line))
+        chosen = {*history.chance.sample(pairs, min(len(pairs), 3)), *history.chance.sample(nearby, min(len(nearby), 2))}
+        for start, end in sorted(chosen):
+            check_pair(history, start, end)
+    except BaseException as error:
+        error.add_note(f"seed {seed}: {', '.join(history.steps)}")
+        raise
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(1000, 11_000, 100))])
+def test_changes_between_snapshots_of_random_histories_give_the_rows_of_the_later_one(first: int) -> None:
+    for seed in range(first, first + (100 if first else 8)):
+        check_history(seed, steps=9)
+
+
+FIELDS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("inner", pa.struct([("x", pa.int32())]))])
+
+
+def people(*given: tuple[int, str]) -> pa.Table:
+    return pa.Table.from_pylist([{"id": number, "name": name, "inner": {"x": number % 3}} for number, name in given], schema=FIELDS)
+
+
+def new_table(name: str, version: int, mode: str = "merge-on-read") -> Table:
+    catalog = InMemoryCatalog(name)
+    catalog.create_namespace("db")
+    properties = {"format-version": str(version), **{f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}}
+    return catalog.create_table("db.t", FIELDS, properties=properties)
+
+
+def kinds(changes: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((row["_change_type"], row["id"], row["name"]) for row in changes.to_pylist())
+
+
+def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which the location of each data file that is opened is added."""
+    opened: list[str] = []
+    real = stored_file.opened_stored_file
+
+    def opening(io: Any, task: Any, *rest: Any, **options: Any) -> Any:
+        opened.append(task.file.file_path)
+        return real(io, task, *rest, **options)
+
+    monkeypatch.setattr(data_file_reader, "opened_stored_file", opening)
+    return opened
+
+
+def test_only_changed_files_are_opened_and_a_compaction_has_no_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table("opened", 3)
+    for start in range(0, 40, 10):
+        table.append(people(*((number, "a") for number in range(start, start + 10))))
+    begin = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    files = {task.file.lower_bounds[1]: task.file.file_path for task in table.scan().plan_files(include_statistics=True)}  # type: ignore[index]
+    table.delete("id = 12")
+    table.append(people((50, "new")))
+    opened = opened_files(monkeypatch)
+    assert kinds(table.changes(begin).to_arrow()) == [("DELETE", 12, "a"), ("INSERT", 50, "new")]
+    assert len(set(opened)) == 2
+    assert files[(10).to_bytes(8, "little")] in opened
+    compacted = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    table.maintenance.rewrite_data_files(options={"rewrite-all": "true"})
+    assert table.current_snapshot().snapshot_id != compacted  # type: ignore[union-attr]
+    opened.clear()
+    assert table.changes(compacted).to_arrow().num_rows == 0
+    assert opened == []
+    assert table.scan().appends_between(begin, compacted).select("id").to_arrow()["id"].to_pylist() == [50]
+
+
+def test_only_row_groups_with_changed_rows_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table("groups", 2)
+    table.set_properties({"write.parquet.row-group-limit": "1000", "write.parquet.row-group-size-bytes": "20000"})
+    table.append(people(*((number, f"name {number}") for number in range(20_000))))
+    begin = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    table.delete("id >= 11000 and id < 11010")
+    table.delete_keys(pa.table({"id": pa.array([3000, 3001], pa.int64())}), ["id"])
+    groups: list[int] = []
+    real = parquet_rows.ParquetRows._run
+
+    def run(self: Any, file: Any, row_groups: list[int], first_row: int, leaves: Any) -> Any:
+        groups.extend(row_groups if len(leaves) > 2 else ())
+        return real(self, file, row_groups, first_row, leaves)
+
+    monkeypatch.setattr(parquet_rows.ParquetRows, "_run", run)
+    rows = table.changes(begin).to_arrow()
+    assert rows["id"].to_pylist() == [*range(11_000, 11_010), 3000, 3001]
+    assert rows["inner"].to_pylist()[-1] == {"x": 1}
+    assert 0 < len(groups) <= 3
+
+
+def test_updates_are_found_by_row_id_and_then_by_identifier_fields() -> None:
+    table = new_table("updates", 3)
+    with table.update_schema() as update:
+        update.set_identifier_fields("id")
+    table.append(people((1, "a"), (2, "b"), (3, "c")))
+    begin = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    table.upsert(people((2, "B")), ["id"])  # keeps the row id
+    with table.transaction() as tx:  # as a stream of upserts writes: the row has a new id
+        tx.delete_keys(pa.table({"id": pa.array([3], pa.int64())}), ["id"])
+        tx.append(people((3, "C")))
+    scan = table.changes(begin, compute_updates=True, deduplication_mode="netChanges")
+    assert kinds(scan.to_arrow()) == [
+        ("UPDATE_AFTER", 2, "B"),
+        ("UPDATE_AFTER", 3, "C"),
+        ("UPDATE_BEFORE", 2, "b"),
+        ("UPDATE_BEFORE", 3, "c"),
+    ]
+    ids = scan.select("id", "_change_type", "_row_id").to_arrow().to_pylist()
+    assert {row["_row_id"] for row in ids if row["id"] == 2} == {1}
+    # A filter keeps one row of an update, which is still an update.
+    assert kinds(scan.filter("name = 'B'").to_arrow()) == [("UPDATE_AFTER", 2, "B")]
+    table.upsert(people((2, "b")), ["id"])
+    assert kinds(table.changes(begin, deduplication_mode="NETCHANGES").to_arrow()) == [("DELETE", 3, "c"), ("INSERT", 3, "C")]
+    with pytest.raises(InvalidInputError, match="no deduplication mode 'some'"):
+        table.changes(deduplication_mode="some")
+    with pytest.raises(InvalidInputError, match="no identifier fields"):
+        new_table("without", 2).changes(compute_updates=True).to_arrow()
+
+
+def test_an_upgrade_keeps_updates_and_copies_apart_although_old_rows_have_no_ids() -> None:
+    table = new_table("upgraded", 2, "copy-on-write")
+    table.append(people((1, "a"), (2, "b"), (3, "c")))
+    begin = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    table.upgrade_table_version(3)
+    table.upsert(people((2, "B")), ["id"])
+    assert kinds(table.changes(begin).to_arrow()) == [("DELETE", 2, "b"), ("INSERT", 2, "B")]
+    table.upsert(people((3, "C")), ["id"])
+    table.delete("id = 1")
+    changes = table.changes(begin, compute_updates=True, deduplication_mode="netChanges", identifier_columns=["id"]).to_arrow()
+    assert kinds(changes) == [
+        ("DELETE", 1, "a"),
+        ("UPDATE_AFTER", 2, "B"),
+        ("UPDATE_AFTER", 3, "C"),
+        ("UPDATE_BEFORE", 2, "b"),
+        ("UPDATE_BEFORE", 3, "c"),
+    ]
+
+
+def test_bounds_are_snapshots_refs_or_times_and_are_included_or_not() -> None:
+    table = new_table("bounds", 2)
+    for number in range(4):
+        table.append(people((number, "a")))
+    snapshots = table.snapshots()
+    ids = [snapshot.snapshot_id for snapshot in snapshots]
+    metadata = table.metadata
+    spread = [replace(snapshot, timestamp_ms=1000 * place + 500) for place, snapshot in enumerate(metadata.snapshots)]
+    table._loaded = replace(table._loaded, metadata=replace(metadata, snapshots=spread))
+    table.manage_snapshots().create_tag(ids[1], "second")
+
+    def found(*bounds: Any, **options: Any) -> list[int]:
+        return table.changes(*bounds, **options).select("id").to_arrow()["id"].to_pylist()  # type: ignore[no-any-return]
+
+    def at(milliseconds: float) -> dt.datetime:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=milliseconds)
+
+    assert found() == [0, 1, 2, 3]
+    assert found(ids[1]) == found(at(1500)) == found(at(1999)) == [2, 3]
+    assert found(ids[1], includes_start=True) == found(at(1500), includes_start=True) == [1, 2, 3]
+    assert found(at(1500.001), includes_start=True) == [2, 3]
+    assert found(ids[0], ids[2]) == found(at(500), at(2500)) == [1, 2]
+    assert found(ids[0], ids[2], includes_end=False) == found(at(500), at(2500), includes_end=False) == [1]
+    assert found(ids[2], ids[2]) == found(ids[2], ids[2], includes_end=False) == found(at(9000)) == found(None, at(1)) == []
+    assert found(ids[2], ids[2], includes_start=True) == [2]
+    with pytest.raises(InvalidInputError, match="not an ancestor"):
+        found(ids[3], ids[1])
+    with pytest.raises(InvalidInputError, match=r"begins at .* and ends at"):
+        found(at(5), at(4))
+    with pytest.raises(InvalidInputError, match="has no time zone"):
+        found(dt.datetime(2020, 1, 1))
+    with pytest.raises(NoSuchSnapshotError, match="no snapshot 7"):
+        found(7)
+    with pytest.raises(NoSuchSnapshotError):
+        found("nothing")
+
+
+def test_a_start_time_before_expired_snapshots_is_refused() -> None:
+    table = new_table("expired", 2)
+    for number in range(3):
+        table.append(people((number, "a")))
+    table.expire_snapshots(snapshot_ids=[table.snapshots()[0].snapshot_id])
+    with pytest.raises(InvalidInputError, match=r"after 2020-.* were expired"):
+        table.changes(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    assert table.changes().select("id").to_arrow()["id"].to_pylist() == [1, 2]
