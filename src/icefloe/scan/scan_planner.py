@@ -104,13 +104,8 @@ def plan_scan(
         tolerance=tolerance,
     )
     manifests = read_manifests(snapshot, read, tolerance) if appends is None else _added_manifests(appends, read, tolerance)
-    options: dict[str, Any] = {
-        "serial_bytes": serial_bytes,
-        "prune_in_parallel": prune_in_parallel,
-        "cache": cache,
-        "enough_rows": enough_rows,
-    }
-    return plan_manifests(context, manifests, snapshot.snapshot_id, read, parallel, **options)
+    planned = partial(plan_manifests, serial_bytes=serial_bytes, prune_in_parallel=prune_in_parallel, cache=cache, enough_rows=enough_rows)
+    return planned(context, manifests, snapshot.snapshot_id, read, parallel)
 
 
 def plan_manifests(
