@@ -25,6 +25,7 @@ MODULES = {
     "adding": "benchmarks.adding",
     "spark": "benchmarks.spark_rows",
     "spark-scans": "benchmarks.spark_scans",
+    "ordered-limits": "benchmarks.ordered_limits",
     "variants": "benchmarks.variants",
     "joining": "benchmarks.joining",
     "spark-changes": "benchmarks.spark_changes",

@@ -90,10 +90,16 @@ def specs(draw: st.DrawFn, columns: tuple[str, ...]) -> PartitionSpec:
 def tables(draw: st.DrawFn, spec: PartitionSpec, columns: tuple[str, ...], *, sloppy: bool = True) -> list[RandomFile]:
     """Generate files of random rows under a spec; only `columns` are not all null, and only they have statistics."""
     # A separate random generator draws the faults: there are many, and each is visible in a failing example.
-    chance = Random(draw(st.integers(0, 2**16)))
+    return files_of(draw(rows(columns, max_size=8)), spec, columns, Random(draw(st.integers(0, 2**16))), sloppy=sloppy)
+
+
+def files_of(
+    file_rows: list[dict[str, Any]], spec: PartitionSpec, columns: tuple[str, ...], chance: Random, *, sloppy: bool
+) -> list[RandomFile]:
+    """Return a file of each partition of the rows, with statistics of `columns`; if `sloppy`, with faults that `chance` draws."""
     rounds_up = sloppy and chance.random() < 0.5
     by_partition: dict[str, RandomFile] = {}
-    for row in draw(rows(columns, max_size=8)):
+    for row in file_rows:
         partition = tuple(_partition_value(item, row, rounds_up) for item in spec.fields)
         if any(isinstance(value, Decimal) and abs(value) >= 10**7 for value in partition):
             continue  # no writer can put this row anywhere: its truncated value has a digit too many

@@ -304,6 +304,7 @@ class DataScan:
         include_statistics: bool = False,
         find_covered: bool = False,
         include_tested: bool = False,
+        statistics_of: frozenset[int] = frozenset(),
         parallel: Parallel | None = None,
         prune_in_parallel: bool = False,
         enough_rows: int | None = None,
@@ -315,6 +316,7 @@ class DataScan:
             include_statistics: whether files keep their column statistics, which are most of a manifest.
             find_covered: whether to find the files in which every row matches.
             include_tested: whether the planned files keep, as columns, the statistics that the filter was tested with.
+            statistics_of: field ids of further columns whose statistics the planned files keep, as columns.
             parallel: applies a function to manifests in parallel; by default in threads, except for few small local manifests.
             prune_in_parallel: whether the calls in `parallel` also prune the files of a manifest.
             enough_rows: stop reading manifests once the planned files without deletes have this many rows; None reads all.
@@ -332,7 +334,7 @@ class DataScan:
         refuse_encrypted(snapshot, self.table_name)
         started_ns = time.monotonic_ns()
         if self.planner is not None and snapshot is not None and self.is_planned_by_server:
-            plan = self.planner.plan(self._server_request(snapshot, include_statistics, include_tested, enough_rows))
+            plan = self.planner.plan(self._server_request(snapshot, include_statistics, include_tested, statistics_of, enough_rows))
             return replace(plan.explain() if explain else plan, planning_ns=time.monotonic_ns() - started_ns)
         plan = plan_scan(
             self.metadata,
@@ -347,11 +349,12 @@ class DataScan:
             include_statistics=include_statistics,
             find_covered=find_covered,
             include_tested=include_tested,
+            statistics_of=statistics_of,
             schema=self.schema(),
             appends=self.appends,
             cache=cached_manifests(self.io) if parallel is None else None,
             enough_rows=enough_rows,
-            tolerance=self._tolerance,
+            tolerance=Tolerance.HARMLESS if self.tolerant else Tolerance.DEFAULT,
         )
         plan = replace(plan, planning_ns=time.monotonic_ns() - started_ns)
         if self.reporter is not None and snapshot is not None and not explain:
@@ -375,10 +378,11 @@ class DataScan:
         has_form = not self.tolerant and (self.appends is None or self.appends_after is not None)
         return self.planner is not None and has_form and LAST_UPDATED_SEQUENCE_NUMBER.name not in self.selected_fields
 
-    def _server_request(self, snapshot: Snapshot, include_statistics: bool, include_tested: bool, enough_rows: int | None) -> PlanRequest:
-        schema = self.schema()
-        bound = bind(self.row_filter, schema, case_sensitive=self.case_sensitive)
-        statistics = sorted(filter_field_ids(bound)) if include_tested else []
+    def _server_request(
+        self, snapshot: Snapshot, include_statistics: bool, include_tested: bool, statistics_of: frozenset[int], enough_rows: int | None
+    ) -> PlanRequest:
+        schema, bound = self.schema(), bind(self.row_filter, self.schema(), case_sensitive=self.case_sensitive)
+        statistics = sorted(statistics_of | (filter_field_ids(bound) if include_tested else frozenset()))
         if include_statistics:
             statistics = sorted(field_id for field_id in schema.field_ids if schema.find_type(field_id).is_primitive)
         return PlanRequest(
@@ -395,10 +399,6 @@ class DataScan:
             include_statistics=include_statistics,
             enough_rows=enough_rows,
         )
-
-    @property
-    def _tolerance(self) -> Tolerance:
-        return Tolerance.HARMLESS if self.tolerant else Tolerance.DEFAULT
 
     def _plan_of_limit(self) -> ScanPlan:
         """Return the plan of the scan. If the scan has a limit and no filter, the plan has only as many files as are needed for this number of rows."""

@@ -177,7 +177,7 @@ class ManifestGroup:
         compared = set() if self._index is None else ordered_statistics(self._index.compared_columns(spec_id))
         if context.include_statistics:
             return set(every_statistic(context.primitive_ids) | compared)
-        return self._tested_statistics(spec_id) | compared
+        return self._tested_statistics(spec_id) | compared | every_statistic(context.statistics_of)
 
     def _tested_statistics(self, spec_id: int) -> set[Statistic]:
         context = self._context
@@ -193,7 +193,8 @@ class ManifestGroup:
         """Return the statistics that stay in the planned files as columns, because the scan was requested to include them."""
         if self._context.include_statistics:
             return set(every_statistic(self._context.primitive_ids))
-        return self._tested_statistics(spec_id) if self._context.include_tested else set()
+        tested = self._tested_statistics(spec_id) if self._context.include_tested else set()
+        return tested | every_statistic(self._context.statistics_of)
 
     def _batch(self, spec_id: int, waiting: _Pending) -> PlannedBatch:
         context = self._context

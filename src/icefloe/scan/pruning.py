@@ -62,6 +62,7 @@ class ScanContext:
     find_covered: bool
     every_delete: bool
     include_tested: bool = False
+    statistics_of: frozenset[int] = frozenset()
     # The snapshots whose added files an incremental scan reads; None if the scan reads one snapshot.
     added_in: frozenset[int] | None = None
     tolerance: Tolerance = Tolerance.DEFAULT
@@ -376,7 +377,7 @@ class FileMetricsEvaluator:
 
     @cached_property
     def _records(self) -> NDArray[np.int64]:
-        return _numbers(self.columns, "record_count")[0]
+        return known_counts(self.columns, "record_count")[0]
 
     def _tree(self, expression: BooleanExpression, leaf: Callable[[BoundPredicate], Mask]) -> Mask:
         return tree_mask(expression, len(self.columns), leaf)
@@ -499,16 +500,16 @@ def column_range(columns: ManifestColumns, field_id: int, kind: PrimitiveType) -
 
     Spec: Data File Fields.
     """
-    records, _ = _numbers(columns, "record_count")
-    values, values_known = _numbers(columns, statistic_column("value_count", field_id))
-    nulls, nulls_known = _numbers(columns, statistic_column("null_value_count", field_id))
+    records, _ = known_counts(columns, "record_count")
+    values, values_known = known_counts(columns, statistic_column("value_count", field_id))
+    nulls, nulls_known = known_counts(columns, statistic_column("null_value_count", field_id))
     complete = (records >= 0) & (~values_known | (values >= records))
     total = np.maximum(records, values)  # used only where `complete` is true, because an unknown count is -1
     nulls_known = nulls_known & complete
     null_rows = np.where(nulls_known, nulls, 0)
     may_have_nan, nan_rows = np.zeros(len(columns), dtype=bool), np.zeros(len(columns), dtype=np.int64)
     if is_float(kind):
-        nans, nans_known = _numbers(columns, statistic_column("nan_value_count", field_id))
+        nans, nans_known = known_counts(columns, statistic_column("nan_value_count", field_id))
         nans_known = nans_known & complete
         nan_rows = np.where(nans_known, nans, 0)
         may_have_nan = ~(nans_known & (nans == 0)) & ~(complete & (null_rows >= total))
@@ -531,8 +532,8 @@ def column_bounds(columns: ManifestColumns, statistic: str, field_id: int, kind:
     return bounds_to_array(kind, columns.entries.column(name) if has_bounds else pa.nulls(len(columns), pa.binary()))
 
 
-def _numbers(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Mask]:
-    """Return a column of counts, -1 if unknown, and a mask of the known counts."""
+def known_counts(columns: ManifestColumns, name: str) -> tuple[NDArray[np.int64], Mask]:
+    """Return a column of counts, such as `record_count`, -1 where it is unknown; and a mask of the known counts."""
     if name not in columns.entries.column_names:
         return np.full(len(columns), -1, dtype=np.int64), np.zeros(len(columns), dtype=bool)
     numbers: NDArray[np.int64] = numpy_of(fill_nulls(columns.entries.column(name), -1))

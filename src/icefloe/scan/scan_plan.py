@@ -217,6 +217,7 @@ class ScanPlan:
         kept: Number, bytes and rows of the files to read.
         skipped_by_partition: Number, bytes and rows of the files that their partition value rules out.
         skipped_by_metrics: Number, bytes and rows of the files that column statistics rule out.
+        skipped_by_order: Number, bytes and rows of the files without any of the first rows of an ORDER BY with LIMIT.
         delete_files: The delete files that apply to files of the plan.
         delete_files_considered: Number of live delete files in the delete manifests that were read.
         decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
@@ -240,6 +241,7 @@ class ScanPlan:
     kept: FileCounts = NO_FILES
     skipped_by_partition: FileCounts = NO_FILES
     skipped_by_metrics: FileCounts = NO_FILES
+    skipped_by_order: FileCounts = NO_FILES
     delete_files: Sequence[DataFile] = ()
     delete_files_considered: int = 0
     decisions: Decisions = NO_DECISIONS
@@ -255,7 +257,11 @@ class ScanPlan:
     @property
     def files_considered(self) -> int:
         """Number of live data files in the manifests that were read."""
-        return self.files_kept + self.files_skipped_by_partition + self.files_skipped_by_metrics
+        return self.files_kept + self._skipped.files
+
+    @property
+    def _skipped(self) -> FileCounts:
+        return self.skipped_by_partition + self.skipped_by_metrics + self.skipped_by_order
 
     @property
     def files_skipped_by_partition(self) -> int:
@@ -280,7 +286,7 @@ class ScanPlan:
     @property
     def bytes_skipped(self) -> int:
         """Length in bytes of the considered files that are skipped."""
-        return self.skipped_by_partition.bytes + self.skipped_by_metrics.bytes
+        return self._skipped.bytes
 
     @property
     def records_before_deletes(self) -> int:
@@ -300,7 +306,7 @@ class ScanPlan:
     @property
     def records_skipped(self) -> int:
         """Number of rows in the considered files that are skipped."""
-        return self.skipped_by_partition.records + self.skipped_by_metrics.records
+        return self._skipped.records
 
     @property
     def files(self) -> Any:
@@ -322,7 +328,7 @@ class ScanPlan:
             "skipped-data-manifests": skipped_data_manifests,
             "scanned-delete-manifests": self.delete_manifests_total - self.delete_manifests_skipped,
             "skipped-delete-manifests": self.delete_manifests_skipped,
-            "skipped-data-files": self.files_skipped_by_partition + self.files_skipped_by_metrics,
+            "skipped-data-files": self._skipped.files,
             "skipped-delete-files": self.delete_files_considered - len(deletes),
             "indexed-delete-files": self.delete_files_considered,
             "equality-delete-files": sum(file.content is FileContent.EQUALITY_DELETES for file in deletes),
@@ -384,6 +390,11 @@ class ScanPlan:
         """
         plan = self.select(masks)
         return replace(plan, skipped_by_partition=self.skipped_by_partition + (self.kept - plan.kept))
+
+    def without_later_files(self, masks: Sequence[Mask]) -> "ScanPlan":
+        """Return the plan without files that cannot have one of the first rows. The arguments and the result are those of `without_partitions`."""
+        plan = self.select(masks)
+        return replace(plan, skipped_by_order=self.skipped_by_order + (self.kept - plan.kept))
 
     def select(self, masks: Sequence[Mask]) -> "ScanPlan":
         """Return a plan of some of the files, and the delete files that apply to them. `masks` has a mask of the files for each item of `parts`."""

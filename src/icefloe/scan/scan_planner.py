@@ -52,6 +52,7 @@ def plan_scan(
     include_statistics: bool = False,
     find_covered: bool = False,
     include_tested: bool = False,
+    statistics_of: frozenset[int] = frozenset(),
     every_delete: bool = False,
     schema: Schema | None = None,
     appends: Sequence[Snapshot] | None = None,
@@ -74,9 +75,9 @@ def plan_scan(
         include_statistics: Whether the files of the tasks have column statistics.
         find_covered: Whether to find the files in which every row matches. All live rows of such a file match too.
         include_tested: Whether the planned files keep, as columns, the statistics that the filter was tested with.
+        statistics_of: Field ids of further columns whose statistics the planned files keep, as columns.
         every_delete: Whether to keep delete files that delete no matching row. Callers that copy the rows that do not match need them.
-        schema: The schema that the filter is bound to; by default the table's current schema for the current snapshot, and the snapshot's own schema for an
-            older one, if its schema id is recorded.
+        schema: The schema that the filter is bound to; by default the snapshot's, or the table's for the current snapshot and those without a schema id.
         appends: If not None, read only the files that these snapshots added, as they were added: no deletes apply, and later snapshots are ignored.
         cache: A cache of decoded manifests, to which the newly decoded ones are added; None if other processes read them.
         enough_rows: Stop reading data manifests once the planned files without deletes have this many rows. The plan lacks the files of the unread manifests.
@@ -84,25 +85,24 @@ def plan_scan(
 
     Raises:
         InvalidFilterError: The filter does not fit the schema.
-        AvroFormatError: A manifest list or manifest is damaged.
-        ManifestFormatError: A manifest entry violates the format, or entries contradict each other.
+        AvroFormatError, ManifestFormatError: A manifest list or manifest is damaged, or entries violate the format or contradict each other.
     """
     scan_schema = schema or _schema(metadata, snapshot)
-    bound = bind(row_filter, scan_schema, case_sensitive)
-    if snapshot is None:
-        return ScanPlan(snapshot_id=None, schema=scan_schema, row_filter=bound)
     context = ScanContext(
         metadata=metadata,
         schema=scan_schema,
-        bound=bound,
+        bound=bind(row_filter, scan_schema, case_sensitive),
         explain=explain,
         include_statistics=include_statistics,
         find_covered=find_covered,
         include_tested=include_tested,
+        statistics_of=statistics_of,
         every_delete=every_delete,
         added_in=None if appends is None else frozenset(append.snapshot_id for append in appends),
         tolerance=tolerance,
     )
+    if snapshot is None:
+        return ScanPlan(snapshot_id=None, schema=scan_schema, row_filter=context.bound)
     manifests = read_manifests(snapshot, read, tolerance) if appends is None else _added_manifests(appends, read, tolerance)
     planned = partial(plan_manifests, serial_bytes=serial_bytes, prune_in_parallel=prune_in_parallel, cache=cache, enough_rows=enough_rows)
     return planned(context, manifests, snapshot.snapshot_id, read, parallel)

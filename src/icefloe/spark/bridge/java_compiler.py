@@ -76,6 +76,7 @@ SOURCES = (
     "WriteCommand",
     "SparkCommand",
     "JoinHints",
+    "OrderedLimit",
     "SparkRule",
     "RowStatement",
     "RowStatementRule",

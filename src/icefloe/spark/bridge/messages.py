@@ -189,6 +189,26 @@ class ReadQuery(TypedDict):
     aggregation: NotRequired[Aggregation]
 
 
+class FirstRows(TypedDict):
+    """The first rows that a query with ORDER BY and LIMIT needs.
+
+    Attributes:
+        column: The first column of the order.
+        is_descending: Whether the order of this column is descending.
+        nulls_first: Whether nulls are before other values.
+        is_only_column: Whether there are no further columns in the order.
+        count: The number of rows, including those of an OFFSET.
+        filters: The conditions of the query on the rows.
+    """
+
+    column: str
+    is_descending: bool
+    nulls_first: bool
+    is_only_column: bool
+    count: int
+    filters: list[Expression]
+
+
 class WriteInfo(TypedDict):
     """The fields of Spark's `LogicalWriteInfo`, which describes a write."""
 

@@ -357,13 +357,21 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
         "files": pa.table(arrays),
         "constants": SparkStruct(constants),
         "data": data,
-        "name": f"{request.table_name} (planned by the server)" if request.plan.is_planned_by_server else request.table_name,
+        "name": _shown_name(request),
         "size": _size(request, group, columns, added),
         "deleted": group.deleted,
         "with_deleted": DELETED.field_id in request.projection,
         "has_unsigned": group.has_unsigned,
         "metrics": group.metrics,
     }
+
+
+def _shown_name(request: ScanRequest) -> str:
+    """Return the name of the scan in EXPLAIN: that of the table, and notes on its planning."""
+    notes = ["planned by the server"] if request.plan.is_planned_by_server else []
+    if request.plan.skipped_by_order.files:
+        notes.append(f"{request.plan.skipped_by_order.files} files skipped by ORDER BY and LIMIT")
+    return f"{request.table_name} ({', '.join(notes)})" if notes else request.table_name
 
 
 def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:

@@ -23,6 +23,7 @@ _SKIPPED = {
     "skipped-by-partition": "number of data files skipped by partition",
     "skipped-by-statistics": "number of data files skipped by column statistics",
 }
+_SKIPPED_BY_ORDER = {"skipped-by-order": "number of data files skipped by ORDER BY and LIMIT"}
 _DELETES = {
     "equality-delete-files": "number of equality delete files",
     "positional-delete-files": "number of positional delete files",
@@ -68,6 +69,7 @@ def _plan_metrics(plan: ScanPlan) -> Iterator[ScanMetric]:
         "in-skipped-manifests": plan.files_in_skipped_manifests,
         "skipped-by-partition": plan.files_skipped_by_partition,
         "skipped-by-statistics": plan.files_skipped_by_metrics,
+        "skipped-by-order": plan.skipped_by_order.files,
     }
     sizes = plan.sizes()
     values = {**plan.counts(), **skipped, **sizes}
@@ -82,6 +84,7 @@ def _labels(plan: ScanPlan) -> Mapping[str, str]:
         **_READ,
         **(_MANIFESTS if is_planned_here else {}),
         **(_SKIPPED if is_planned_here and not isinstance(plan.row_filter, AlwaysTrue) else {}),
+        **(_SKIPPED_BY_ORDER if plan.skipped_by_order.files else {}),
         **(_DELETES if has_deletes else {}),
         **(_DELETE_MANIFESTS if has_deletes and is_planned_here else {}),
     }

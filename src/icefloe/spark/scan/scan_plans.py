@@ -132,13 +132,22 @@ class ScanPlans:
         """The cache of deleted positions that is shared with other statements; None if nothing is shared."""
         return None if self._shared is None else self._shared.deletes
 
-    def plan(self, scan: DataScan, mode: PlanningMode, *, include_statistics: bool = False, enough_rows: int | None = None) -> ScanPlan:
+    def plan(
+        self,
+        scan: DataScan,
+        mode: PlanningMode,
+        *,
+        include_statistics: bool = False,
+        statistics_of: frozenset[int] = frozenset(),
+        enough_rows: int | None = None,
+    ) -> ScanPlan:
         """Return the plan of a scan, from the cache or planned now. It has masks of the files in which all rows match the filter.
 
         Args:
             scan: The scan.
             mode: The planning mode: `auto`, `local` or `distributed`.
             include_statistics: Whether the plan has the statistics of all columns.
+            statistics_of: Field ids of the columns whose statistics the plan has besides those that were tested with the filter.
             enough_rows: The number of rows after which planning may stop (see `plan_scan`), or None. If set, this process reads the manifests.
         """
         appends = None if scan.appends is None else tuple(snapshot.snapshot_id for snapshot in scan.appends)
@@ -153,13 +162,14 @@ class ScanPlans:
             str(scan.row_filter),
             scan.tolerant,
             include_statistics,
+            statistics_of,
             enough_rows,
         )
         for cached_key, plan in self._plans:
             if cached_key == key or cached_key == (*key[:-1], None):  # a plan of all files can replace a plan of the first files
                 return plan
         kept = None if self._shared is None else self._shared.get(key)
-        plan = self._plan(scan, mode, include_statistics, enough_rows) if kept is None else replace(kept, planning_ns=0)
+        plan = self._plan(scan, mode, include_statistics, statistics_of, enough_rows) if kept is None else replace(kept, planning_ns=0)
         self._plans = [*self._plans[1 - _PLANS_OF_A_TABLE :], (key, plan)]
         if kept is None and self._shared is not None:
             self._shared.put(key, plan, _size_of(plan))
@@ -176,7 +186,9 @@ class ScanPlans:
             self._shared.put(state_and_key, value, _BYTES_OF_A_VALUE + len(json.dumps(value)))
         return value
 
-    def _plan(self, scan: DataScan, mode: PlanningMode, include_statistics: bool, enough_rows: int | None) -> ScanPlan:
+    def _plan(
+        self, scan: DataScan, mode: PlanningMode, include_statistics: bool, statistics_of: frozenset[int], enough_rows: int | None
+    ) -> ScanPlan:
         if enough_rows is not None:
             return scan.plan(include_statistics=include_statistics, find_covered=True, enough_rows=enough_rows)
         # With a local master, Spark has no more processors than this process.
@@ -188,10 +200,13 @@ class ScanPlans:
             or (mode == "auto" and (self._spark.sparkContext.master or "").startswith("local"))
         )
         parallel = None if is_local else parallel_of(self._spark, scan, mode)
-        if parallel is None:
-            return scan.plan(include_statistics=include_statistics, find_covered=True, include_tested=True)
         return scan.plan(
-            include_statistics=include_statistics, find_covered=True, include_tested=True, parallel=parallel, prune_in_parallel=True
+            include_statistics=include_statistics,
+            find_covered=True,
+            include_tested=True,
+            statistics_of=statistics_of,
+            parallel=parallel,
+            prune_in_parallel=parallel is not None,
         )
 
 

@@ -26,7 +26,7 @@ from icefloe.operations.engine import ScanRequest
 from icefloe.scan.filter_estimate import kept_share
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
-from icefloe.spark.bridge.messages import Expression, ReadQuery
+from icefloe.spark.bridge.messages import Expression, FirstRows, ReadQuery
 from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
 from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
 from icefloe.spark.scan.function_pushdown import LocalDays
@@ -38,6 +38,7 @@ from icefloe.spark.scan.optimizer_statistics import (
     needs_bounds_of_keys,
     unique_columns,
 )
+from icefloe.spark.scan.ordered_limit import order_of, plan_of_first_rows
 from icefloe.spark.scan.read_options import (
     PushedQuery,
     check_read_options,
@@ -196,18 +197,27 @@ class PushedScan:
     @cached_property
     def _expressions(self) -> list[BooleanExpression | None]:
         """The Iceberg expression for each pushed predicate; None if there is no such expression."""
+        return self._to_expressions(self.filters)
+
+    def _to_expressions(self, predicates: Sequence[Mapping[str, Any]]) -> list[BooleanExpression | None]:
         zone = self.query.get("zone")
-        return to_expressions(self.filters, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
+        return to_expressions(predicates, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
-        """Return the planned files, without files whose buckets do not match.
+        """Return the planned files, without files whose buckets do not match, or that cannot have one of the first rows that the query needs.
 
         Args:
             include_statistics: Whether the plan has the statistics of all columns, and not only of the columns in the filter.
         """
         mode = planning_mode(self.query, self.selected.table.metadata.properties)
-        plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics)
-        return prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
+        rows: FirstRows | None = self.query.get("first_rows")
+        order = None if rows is None else order_of(rows, self._unfiltered_scan.schema())
+        ordered = frozenset[int]() if order is None else frozenset([order.field_id])
+        plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics, statistics_of=ordered)
+        plan = prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
+        if rows is None or order is None:
+            return plan
+        return plan_of_first_rows(plan, rows, order, self._to_expressions(rows["filters"]), self.scan.metadata)
 
     def first_files(self, limit: int) -> ScanPlan:
         """Return a plan of as many of the first files as are needed for `limit` rows. Use it only if Spark evaluates no filter on the rows.
@@ -391,6 +401,16 @@ class SparkScan(ConnectorScan):
         """Return a scan of the same columns with additional pushed predicates, so that more files are pruned."""
         pushed = self._pushed
         return SparkScan(replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *predicates]}))
+
+    @connector_method
+    def of_first_rows(self, rows: FirstRows) -> "SparkScan | None":
+        """Return a scan of the files that may have one of the first rows of a query with ORDER BY and LIMIT; None if these are all files."""
+        pushed = self._pushed
+        is_of_rows = pushed.query.get("operation") is None and {"aggregation", "limit"}.isdisjoint(pushed.query)
+        if not is_of_rows or order_of(rows, pushed.scan.schema()) is None or self.request.plan.files.num_rows < 2:
+            return None
+        scan = SparkScan(replace(pushed, query={**pushed.query, "first_rows": rows}))
+        return scan if scan.request.plan.skipped_by_order.files else None
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:

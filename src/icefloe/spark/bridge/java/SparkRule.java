@@ -93,6 +93,7 @@ public final class SparkRule extends Rule {
     if (isCommand(plan)) return new SparkCommand(plan, null, plan.nodeName()).plan();
     // Queries that are used several times, such as equal subqueries, are separate from the statement in the plan. Spark inserts them after this rule, but not into the plan in a command.
     if (plan instanceof WithCTE && isCommand(((WithCTE) plan).plan())) return replace(ReplaceCTERefWithRepartition$.MODULE$.apply(plan));
+    plan = OrderedLimit.narrowed(plan);
     if (isScan(plan)) {
       DataSourceV2ScanRelation scan = (DataSourceV2ScanRelation) plan;
       LogicalPlan partitioned = partitioned(scan);
