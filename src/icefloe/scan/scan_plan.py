@@ -218,6 +218,7 @@ class ScanPlan:
         skipped_by_partition: Number, bytes and rows of the files that their partition value rules out.
         skipped_by_metrics: Number, bytes and rows of the files that column statistics rule out.
         skipped_by_order: Number, bytes and rows of the files without any of the first rows of an ORDER BY with LIMIT.
+        skipped_by_sample: Number, bytes and rows of the files that are not in the sample of a TABLESAMPLE.
         delete_files: The delete files that apply to files of the plan.
         delete_files_considered: Number of live delete files in the delete manifests that were read.
         decisions: The decision for each manifest and file; empty unless the plan was made with `explain`.
@@ -242,6 +243,7 @@ class ScanPlan:
     skipped_by_partition: FileCounts = NO_FILES
     skipped_by_metrics: FileCounts = NO_FILES
     skipped_by_order: FileCounts = NO_FILES
+    skipped_by_sample: FileCounts = NO_FILES
     delete_files: Sequence[DataFile] = ()
     delete_files_considered: int = 0
     decisions: Decisions = NO_DECISIONS
@@ -261,7 +263,7 @@ class ScanPlan:
 
     @property
     def _skipped(self) -> FileCounts:
-        return self.skipped_by_partition + self.skipped_by_metrics + self.skipped_by_order
+        return self.skipped_by_partition + self.skipped_by_metrics + self.skipped_by_order + self.skipped_by_sample
 
     @property
     def files_skipped_by_partition(self) -> int:
@@ -395,6 +397,11 @@ class ScanPlan:
         """Return the plan without files that cannot have one of the first rows. The arguments and the result are those of `without_partitions`."""
         plan = self.select(masks)
         return replace(plan, skipped_by_order=self.skipped_by_order + (self.kept - plan.kept))
+
+    def without_unsampled(self, masks: Sequence[Mask]) -> "ScanPlan":
+        """Return the plan without files that are not in a sample. The arguments and the result are those of `without_partitions`."""
+        plan = self.select(masks)
+        return replace(plan, skipped_by_sample=self.skipped_by_sample + (self.kept - plan.kept))
 
     def select(self, masks: Sequence[Mask]) -> "ScanPlan":
         """Return a plan of some of the files, and the delete files that apply to them. `masks` has a mask of the files for each item of `parts`."""

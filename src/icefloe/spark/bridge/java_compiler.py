@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
+from icefloe.spark.runtime.spark_versions import is_older
 
 LOG = logging.getLogger(__name__)
 
@@ -113,6 +114,8 @@ FOR_EXECUTORS = (
 # The interface to which `ParserMethods` adds methods, and the line in its source that these methods replace.
 _PARSER_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _PARSER_METHODS = "  // The methods of the interface."
+# The beginning of lines in the sources that are compiled from this version of Spark on.
+_LATER_LINES, _LATER_VERSION = "//4.2 ", "4.2"
 _STATIC = 8  # java.lang.reflect.Modifier
 # Bytecode of Java 8: every Java version for Spark 4 can load it, so that the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
@@ -136,6 +139,8 @@ def compiled_folder(gateway: Any, spark_version: str) -> Path:
         Py4JError: The sources do not compile on this Spark.
     """
     sources = {name: (files("icefloe.spark.bridge").joinpath("java", f"{name}.java")).read_text("utf-8") for name in (*SOURCES, *FORMATS)}
+    if not is_older(spark_version, _LATER_VERSION):
+        sources = {name: text.replace(_LATER_LINES, "") for name, text in sources.items()}
     text_hash = sha256("\0".join((_CACHE_LAYOUT, *sources.values())).encode()).hexdigest()[:16]
     try:
         cache = own_cache_folder()

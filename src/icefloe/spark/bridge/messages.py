@@ -160,6 +160,14 @@ class ProcedureMessage(TypedDict):
     procedure: list[str]
 
 
+class Sample(TypedDict):
+    """A sample of files: those whose number, from 0 to 1 and by the seed, is not below `lower` and is below `upper`."""
+
+    lower: float
+    upper: float
+    seed: int
+
+
 class ReadQuery(TypedDict):
     """The query that Spark pushed to a scan.
 
@@ -174,6 +182,7 @@ class ReadQuery(TypedDict):
         filters: The pushed predicates.
         schema: The needed columns, in Spark's JSON.
         limit: The number of rows that the query needs.
+        sample: The sample of files that the query reads.
         aggregation: The pushed aggregates.
     """
 
@@ -186,6 +195,7 @@ class ReadQuery(TypedDict):
     filters: NotRequired[list[Expression]]
     schema: NotRequired[str]
     limit: NotRequired[int]
+    sample: NotRequired[Sample]
     aggregation: NotRequired[Aggregation]
 
 

@@ -228,7 +228,7 @@ class TableByOptions(SparkTable):
 
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
-        return {**super().constants(), "metadataColumns": []}
+        return {**super().constants(), "metadataColumns": [], "samplesFiles": False}
 
     def _columns_json(self) -> str:
         scan = self._scan()

@@ -92,6 +92,7 @@ class SparkTable(RowLevelTable):
             ],
             "metadataColumns": metadata_columns(self.metadata_fields()),
             "canRenameConflictingMetadataColumns": True,
+            "samplesFiles": True,
             **({} if self._selected.table.spec().fields else {"partitioning": []}),
         }
 

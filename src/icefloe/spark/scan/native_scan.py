@@ -369,8 +369,9 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
 def _shown_name(request: ScanRequest) -> str:
     """Return the name of the scan in EXPLAIN: that of the table, and notes on its planning."""
     notes = ["planned by the server"] if request.plan.is_planned_by_server else []
-    if request.plan.skipped_by_order.files:
-        notes.append(f"{request.plan.skipped_by_order.files} files skipped by ORDER BY and LIMIT")
+    for skipped, clause in ((request.plan.skipped_by_order, "ORDER BY and LIMIT"), (request.plan.skipped_by_sample, "TABLESAMPLE")):
+        if skipped.files:
+            notes.append(f"{skipped.files} files skipped by {clause}")
     return f"{request.table_name} ({', '.join(notes)})" if notes else request.table_name
 
 

@@ -24,6 +24,7 @@ _SKIPPED = {
     "skipped-by-statistics": "number of data files skipped by column statistics",
 }
 _SKIPPED_BY_ORDER = {"skipped-by-order": "number of data files skipped by ORDER BY and LIMIT"}
+_SKIPPED_BY_SAMPLE = {"skipped-by-sample": "number of data files skipped by TABLESAMPLE"}
 _DELETES = {
     "equality-delete-files": "number of equality delete files",
     "positional-delete-files": "number of positional delete files",
@@ -70,6 +71,7 @@ def _plan_metrics(plan: ScanPlan) -> Iterator[ScanMetric]:
         "skipped-by-partition": plan.files_skipped_by_partition,
         "skipped-by-statistics": plan.files_skipped_by_metrics,
         "skipped-by-order": plan.skipped_by_order.files,
+        "skipped-by-sample": plan.skipped_by_sample.files,
     }
     sizes = plan.sizes()
     values = {**plan.counts(), **skipped, **sizes}
@@ -85,6 +87,7 @@ def _labels(plan: ScanPlan) -> Mapping[str, str]:
         **(_MANIFESTS if is_planned_here else {}),
         **(_SKIPPED if is_planned_here and not isinstance(plan.row_filter, AlwaysTrue) else {}),
         **(_SKIPPED_BY_ORDER if plan.skipped_by_order.files else {}),
+        **(_SKIPPED_BY_SAMPLE if plan.skipped_by_sample.files else {}),
         **(_DELETES if has_deletes else {}),
         **(_DELETE_MANIFESTS if has_deletes and is_planned_here else {}),
     }

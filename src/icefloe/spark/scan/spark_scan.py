@@ -53,6 +53,7 @@ from icefloe.spark.scan.read_options import (
 )
 from icefloe.spark.scan.read_strategy import plan_of_rows, planned_rows
 from icefloe.spark.scan.scan_plans import BYTES_OF_A_FILE_IN_THE_JVM, ScanPlans
+from icefloe.spark.scan.table_sample import plan_of_sample
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.spec.expressions.bind import bind, predicates
@@ -204,7 +205,7 @@ class PushedScan:
         return to_expressions(predicates, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
 
     def plan(self, *, include_statistics: bool = False) -> ScanPlan:
-        """Return the planned files, without files whose buckets do not match, or that cannot have one of the first rows that the query needs.
+        """Return the planned files, without files whose buckets do not match, that are not in a sample, or that cannot have one of the first rows.
 
         Args:
             include_statistics: Whether the plan has the statistics of all columns, and not only of the columns in the filter.
@@ -215,6 +216,8 @@ class PushedScan:
         ordered = frozenset[int]() if order is None else frozenset([order.field_id])
         plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics, statistics_of=ordered)
         plan = prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
+        if "sample" in self.query:
+            plan = plan_of_sample(plan, self.query["sample"])
         if rows is None or order is None:
             return plan
         return plan_of_first_rows(plan, rows, order, self._to_expressions(rows["filters"]), self.scan.metadata)
@@ -224,7 +227,7 @@ class PushedScan:
 
         Without filters, only the manifests of these files are read; with filters, the whole scan is planned first.
         """
-        if self.filters:
+        if self.filters or "sample" in self.query:
             return self.plan().first_files(limit)
         mode = planning_mode(self.query, self.selected.table.metadata.properties)
         return self.plans.plan(self.scan, mode, enough_rows=limit).first_files(limit)
@@ -271,7 +274,7 @@ class PushedScan:
         if self.query.get("operation") is not None or not pushes_aggregates(self.query):
             raise AggregateNotPushed
         aggregates = parse_aggregates(self.query["aggregation"], self.scan.schema())
-        rows = None if self.filters or needs_statistics(aggregates) else self.scan.listed_rows()
+        rows = None if self.filters or "sample" in self.query or needs_statistics(aggregates) else self.scan.listed_rows()
         values = (
             [rows for _ in aggregates]
             if rows is not None
@@ -433,9 +436,8 @@ class SparkScan(ConnectorScan):
         result = statistics(kept, size(kept=self._kept))
         if not self._estimates:  # without this key, a join of this scan has no size estimate
             return result
-        return result | {
-            "uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, exact_distinct_values(self._pushed.scan))
-        }
+        distinct = {} if "sample" in self._pushed.query else exact_distinct_values(self._pushed.scan)  # those of all rows
+        return result | {"uniqueColumns": unique_columns(self._plan_with_keys(), request.projection, distinct)}
 
     def _plan_with_keys(self) -> ScanPlan:
         """Return the plan of the scan, planned again with the statistics of all columns if only they may show that a column is a key."""

@@ -1,5 +1,6 @@
 package icefloe;
 
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
@@ -8,14 +9,15 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Spark's scan builder: it collects the filters, columns, limit and aggregates that Spark pushes down. Python receives all that was collected so far in one message, whenever it must decide:
+ * Spark's scan builder: it collects the filters, columns, limit, sample and aggregates that Spark pushes down. Python receives all that was collected so far in one message, whenever it must decide:
  * which filters Spark must evaluate, whether the metadata contains the values of aggregates, and at the end how the scan reads. A statement has a builder for every reference to a table.
  */
-public final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates {
+public final class SparkScanBuilder implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit, SupportsPushDownAggregates, SupportsPushDownTableSample {
   private final PythonProxy source;
   private final Map query; // the message to Python: JSON values by the keys that `messages.py` defines
   private Predicate[] predicates = new Predicate[0];
@@ -47,6 +49,26 @@ public final class SparkScanBuilder implements SupportsPushDownV2Filters, Suppor
   public boolean pushLimit(int limit) {
     query.put("limit", Integer.valueOf(limit));
     return false;
+  }
+
+  /** Refuses a sample of single rows. Spark takes it from the rows of the scan. */
+  public boolean pushTableSample(double lower, double upper, boolean withReplacement, long seed) {
+    return false;
+  }
+
+  //4.2 /** Accepts a sample of files, for TABLESAMPLE SYSTEM, where the source is a table whose scans can read one. */
+  //4.2 public boolean pushTableSample(double lower, double upper, boolean withReplacement, long seed, org.apache.spark.sql.connector.read.SampleMethod method) {
+  //4.2   return method == org.apache.spark.sql.connector.read.SampleMethod.SYSTEM && !withReplacement && sample(lower, upper, seed);
+  //4.2 }
+
+  private boolean sample(double lower, double upper, long seed) {
+    if (!Boolean.TRUE.equals(source.described("samplesFiles"))) return false;
+    LinkedHashMap sample = new LinkedHashMap();
+    sample.put("lower", Double.valueOf(lower));
+    sample.put("upper", Double.valueOf(upper));
+    sample.put("seed", Long.valueOf(seed));
+    query.put("sample", sample);
+    return true;
   }
 
   public boolean supportCompletePushDown(Aggregation aggregation) {
