@@ -55,6 +55,7 @@ SECTIONS = (
     ("Table properties", "Table properties", "same"),
     ("Table properties", "Table properties without effect", "none"),
     ("Read options", "Read options", "same"),
+    ("Read options", "Options of streams", "same"),
     ("Read options", "Read options without effect", "none"),
     ("Write options", "Write options", "same"),
     ("Write options", "Write options that are refused", "refused"),

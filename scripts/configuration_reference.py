@@ -17,6 +17,7 @@ from icefloe.option import Option
 from icefloe.spark.connect.connect_options import DATA_SOURCE_OPTIONS
 from icefloe.spark.runtime.driver_memory import STARTED_SETTINGS
 from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
+from icefloe.spark.scan.stream_options import STREAM_OPTIONS
 from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
 from icefloe.spec.limits import Limits, environment_variable
 from icefloe.spec.metadata import maintenance_properties, table_properties
@@ -74,6 +75,7 @@ def _lines() -> Iterator[str]:
     yield from _option_section("### Manifests in memory", MANIFEST_CACHE_OPTIONS)
     yield from _unused_section("### Catalog properties without effect", UNUSED_CATALOG_PROPERTIES)
     yield from _option_section("## Read options", READ_OPTIONS)
+    yield from _option_section("### Options of streams", STREAM_OPTIONS)
     yield from _unused_section("### Read options without effect", UNUSED_READ_OPTIONS)
     yield from _option_section("## Write options", WRITE_OPTIONS)
     yield from _unused_section("### Write options that are refused", REFUSED_OPTIONS, "instead")

@@ -19,7 +19,7 @@ from icefloe.catalog.unused_options import UNUSED_CATALOG_PROPERTIES
 from icefloe.io import object_store_options
 from icefloe.io.storage_options import STORAGE_OPTIONS
 from icefloe.spark.connect import connect_options as data_source
-from icefloe.spark.scan import read_options
+from icefloe.spark.scan import read_options, stream_options
 from icefloe.spark.scan.read_options import SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.write import write_options
 from icefloe.spec.limits import PREFIX
@@ -81,7 +81,8 @@ def as_text(default: object) -> str:
 
 def test_every_option_of_a_read_that_has_an_effect_is_listed() -> None:
     assert names(read_options.READ_OPTIONS) == set(read_options.ACTED_ON_OPTIONS)
-    assert {one.name for one in read_options.READ_OPTIONS if one.java} <= set(READ_OPTIONS)
+    assert names(stream_options.STREAM_OPTIONS) == set(read_options.STREAM_OPTION_NAMES)
+    assert {one.name for one in (*read_options.READ_OPTIONS, *stream_options.STREAM_OPTIONS) if one.java} <= set(READ_OPTIONS)
 
 
 def test_every_option_of_a_write_that_has_an_effect_is_listed() -> None:

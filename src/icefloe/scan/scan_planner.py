@@ -146,7 +146,7 @@ def plan_manifests(
     else:
         batches, read_count = _first_batches(planned, choice.kept_data, enough_rows)
         choice.leave_unread(read_count)
-    parts, delete_files, counts = _with_deletes([batch.files for batch in batches if len(batch.files)], deletes)
+    parts, delete_files, counts = with_used_deletes([batch.files for batch in batches if len(batch.files)], deletes)
     return ScanPlan(
         snapshot_id=snapshot_id,
         schema=context.schema,
@@ -283,7 +283,7 @@ def _select_manifests(manifests: Sequence[ManifestFile], mask: Mask) -> list[Man
     return [manifest for manifest, keep in zip(manifests, mask.tolist(), strict=True) if keep]
 
 
-def _with_deletes(
+def with_used_deletes(
     parts: Sequence[PlannedFiles], deletes: LiveDeletes | None
 ) -> tuple[tuple[PlannedFiles, ...], Sequence[DataFile], NDArray[np.int64]]:
     """Replace the list of delete files in planned files by a shorter list, which has only the delete files that apply to planned files.

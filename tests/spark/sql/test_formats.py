@@ -137,11 +137,6 @@ def test_wrong_reads_are_refused(rows: DataFrame, spark: SparkSession, name: str
         read(spark, name, **options).collect()
 
 
-def test_streams_are_refused_by_name(rows: DataFrame, spark: SparkSession) -> None:
-    with pytest.raises(Exception, match=r"lake.db.t cannot be a stream\s+Next: read it with spark.read"):
-        spark.readStream.format("icefloe").load("lake.db.t")
-
-
 def test_wrong_writes_are_refused(rows: DataFrame, lake: SqlCatalog) -> None:
     writes: list[tuple[str, str, dict[str, str], str]] = [
         ("append", "lake.db.nothing", {}, "TABLE_OR_VIEW_NOT_FOUND.*nothing"),

@@ -21,6 +21,8 @@ from icefloe.spark.scan.read_options import (
     ACTED_ON_OPTIONS,
     ACTED_ON_SETTINGS,
     SESSION_PREFIX,
+    STREAM_OPTION_NAMES,
+    UNUSED_BY_QUERIES,
     UNUSED_READ_OPTIONS,
     UNUSED_SETTINGS,
     planning_mode,
@@ -41,7 +43,7 @@ def test_every_java_setting_has_an_effect_or_a_reason_for_none() -> None:
 
 
 def test_every_java_read_option_has_an_effect_or_a_reason_for_none() -> None:
-    acted_on = {*ACTED_ON_OPTIONS} | OF_SPARK
+    acted_on = {*ACTED_ON_OPTIONS, *STREAM_OPTION_NAMES} | OF_SPARK
     assert [name for name in READ_OPTIONS if name not in acted_on | UNUSED_READ_OPTIONS.keys()] == []
     assert acted_on & UNUSED_READ_OPTIONS.keys() == set()
 
@@ -89,10 +91,10 @@ def test_settings_and_options_without_effect_log_one_warning_per_session(
     for name in UNUSED_SETTINGS:
         spark.conf.set(SESSION_PREFIX + name, "true")
     try:
-        options = dict.fromkeys([*UNUSED_READ_OPTIONS, "Lookback"], "1")
+        options = dict.fromkeys([*UNUSED_BY_QUERIES, "Lookback"], "1")
         assert spark.read.options(**options).table("lake.db.t").count() == 1333
         assert sorted(warned(caplog, "setting")) == sorted(SESSION_PREFIX + name for name in UNUSED_SETTINGS)
-        assert sorted(warned(caplog, "read option")) == sorted(UNUSED_READ_OPTIONS)
+        assert sorted(warned(caplog, "read option")) == sorted(UNUSED_BY_QUERIES)
         caplog.clear()
         assert spark.read.options(**options).table("lake.db.t").count() == 1333
         sql("INSERT INTO lake.db.t VALUES (1, 'a')")

@@ -184,6 +184,7 @@ class ReadQuery(TypedDict):
         limit: The number of rows that the query needs.
         sample: The sample of files that the query reads.
         aggregation: The pushed aggregates.
+        is_stream: Whether a streaming query reads; otherwise missing.
     """
 
     options: dict[str, str]
@@ -197,6 +198,15 @@ class ReadQuery(TypedDict):
     limit: NotRequired[int]
     sample: NotRequired[Sample]
     aggregation: NotRequired[Aggregation]
+    is_stream: NotRequired[bool]
+
+
+class LimitsMessage(TypedDict):
+    """The limits that Spark sets for a batch of a stream."""
+
+    files: NotRequired[int]
+    rows: NotRequired[int]
+    bytes: NotRequired[int]
 
 
 class FirstRows(TypedDict):

@@ -248,6 +248,24 @@ class TableByOptions(SparkTable):
         pushed_filter = pruning_filter(query.get("filters") or (), scan.schema(), partial(LocalDays, self._spark, query["zone"]))
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
+    def stream_scan(self, query: PushedQuery) -> PythonCallback:
+        """Return the scan from which Spark creates a stream of the table.
+
+        Raises:
+            InvalidInputError: The options select rows or columns, or the table is a metadata file, which never changes.
+        """
+        table, options = self._selected.table, self._source_options
+        if not isinstance(table, Table):
+            raise InvalidInputError(
+                f"{options.path} is a metadata file, which never changes",
+                next_step="read the folder of the table, or its name in a catalog",
+            )
+        if options.where is not None or options.columns != ("*",):
+            raise InvalidInputError(
+                f"the stream of {table.full_name} is read with the options where or columns", next_step="select and filter the DataFrame"
+            )
+        return super().stream_scan(query)
+
     def _run(self, write: Write) -> WriteResult | None:
         if self._source_options.where is not None:  # the filter for the rows to replace
             if write.overwrite_filter is None or write.options.overwrites_partitions:

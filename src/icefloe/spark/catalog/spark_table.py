@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import UnsupportedTypeError
-from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.bridge.messages import TableChangeMessage
 from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.row_level.operation import RowLevelTable
+from icefloe.spark.scan.micro_batch_stream import StreamScan
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions
 from icefloe.spark.scan.runtime_filtered_scan import runtime_filtered_scan
@@ -36,7 +37,7 @@ from icefloe.spec.types import NestedField
 
 # Spark's names for transforms, where they differ from the specification.
 _TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-_CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_CAPABILITIES = ("BATCH_READ", "MICRO_BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 # Capabilities that a table property enables; Spark before 4.1 does not have the second.
 _CAPABILITIES_BY_PROPERTY = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
 
@@ -178,6 +179,10 @@ class SparkTable(RowLevelTable):
         scan.owner = self
         scan.row_level_scans = self._row_level_scans
         return scan
+
+    def stream_scan(self, query: PushedQuery) -> PythonCallback:
+        """Return the scan from which Spark creates a stream of the table."""
+        return StreamScan(self._push(query))
 
     def _push(self, query: PushedQuery) -> PushedScan:
         return PushedScan(spark=self._spark, selected=self._selected, query=query, plans=self._plans)

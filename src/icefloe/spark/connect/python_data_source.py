@@ -33,7 +33,7 @@ from icefloe.spark.connect.connect_options import (
 from icefloe.spark.connect.table_writer import TableWriter
 from icefloe.spark.jobs.task_errors import UNSEEN_FILE, TaskErrors
 from icefloe.spark.scan.python_scan import TaskReader
-from icefloe.spark.scan.read_options import UNUSED_READ_OPTIONS
+from icefloe.spark.scan.read_options import UNUSED_BY_QUERIES
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import And, BooleanExpression
 from icefloe.spec.manifest.data_file import FileFormat
@@ -43,7 +43,7 @@ from icefloe.spec.ports import FileIO
 FORMAT = "icefloe"
 SPLIT_OPTION = "split-size"
 # Options of Java's Iceberg that have no effect on this source, in addition to those without effect on any read.
-UNUSED_BY_SOURCE = UNUSED_READ_OPTIONS | dict.fromkeys(
+UNUSED_BY_SOURCE = UNUSED_BY_QUERIES | dict.fromkeys(
     ("file-open-cost", "vectorization-enabled", "batch-size", "aggregate-push-down-enabled"),
     "the data source reads files through Python, in Arrow batches, and leaves aggregates to Spark",
 )

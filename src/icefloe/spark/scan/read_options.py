@@ -13,6 +13,7 @@ from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.formatting import short_text
 from icefloe.operations.warnings_once import warn_once
 from icefloe.option import Option
+from icefloe.scan.micro_batches import ON_MISSING, READ_OVERWRITES, SKIP_DELETES, SKIP_OVERWRITES
 from icefloe.similar_names import similar_name
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.spec.metadata.property_kinds import Property
@@ -30,7 +31,8 @@ PlanningMode = Literal["auto", "local", "distributed"]
 SESSION_PREFIX = "spark.sql.iceberg."
 # The reasons why an option or setting of Java's Iceberg has no effect, for the configuration reference and for warnings.
 _CACHE = "deleted rows are found once on the driver and sent with the query, so that executors read no delete files to keep"
-_STREAMS = "tables are not read as streams"
+_STREAMS = "only streams use it"
+_OWN_PLANNING = "batches are planned when Spark needs them, from the manifests of the snapshots in a batch alone"
 _LOCALITY = "Spark places the tasks of its own file scan"
 
 UNUSED_SETTINGS: Mapping[str, str] = {
@@ -43,26 +45,26 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     "executor-cache.max-total-size": _CACHE,
     "executor-cache.locality.enabled": _CACHE,
     "identifier-fields-rely": "Spark is given no constraints, so that no query is changed by them",
-    "async-micro-batch-planning-enabled": _STREAMS,
+    "async-micro-batch-planning-enabled": _OWN_PLANNING,
 }
+FROM_TIMESTAMP = "stream-from-timestamp"
+MAX_FILES, MAX_ROWS, MAX_BYTES = (f"streaming-max-{unit}-per-micro-batch" for unit in ("files", "rows", "bytes"))
+STREAM_OPTION_NAMES = (FROM_TIMESTAMP, MAX_FILES, MAX_ROWS, MAX_BYTES, SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES, ON_MISSING)
 UNUSED_READ_OPTIONS: dict[str, str] = {
     "lookback": "Spark packs files into tasks by a rule of its own",
     "locality": _LOCALITY,
     **dict.fromkeys(
         (
-            "streaming-skip-delete-snapshots",
-            "streaming-skip-overwrite-snapshots",
-            "stream-from-timestamp",
-            "streaming-max-files-per-micro-batch",
-            "streaming-max-rows-per-micro-batch",
             "async-micro-batch-planning-enabled",
             "streaming-snapshot-polling-interval-ms",
             "async-queue-preload-file-limit",
             "async-queue-preload-row-limit",
         ),
-        _STREAMS,
+        _OWN_PLANNING,
     ),
 }
+# Options of streams, which have no effect on other reads.
+UNUSED_BY_QUERIES = {**UNUSED_READ_OPTIONS, **dict.fromkeys(STREAM_OPTION_NAMES, _STREAMS)}
 # The query that Spark pushed to a scan builder: the `options` of the read; of the session the `zone`, Iceberg's `settings` and the split size, `split_bytes`;
 # in `operation` the row-level operation to which the scan belongs, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in
 # Spark's JSON.
@@ -100,7 +102,7 @@ ACTED_ON_SETTINGS = (
     *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _ESTIMATES, _PLANNING, _GROUPING),
 )
 
-_KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_READ_OPTIONS, "path", "versionasof", "timestampasof")
+_KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_BY_QUERIES, "path", "versionasof", "timestampasof")
 
 # The same with their meanings, for the configuration reference; settings have their full names.
 READ_OPTIONS = (
@@ -181,9 +183,10 @@ def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_set
     )
 
 
-def warn_of_read_options(spark: SparkSession, options: Mapping[str, str]) -> None:
-    """Warn once per session about each read option that has no effect, because only Java's Iceberg uses it."""
-    _warn(spark, "read option", {key.lower(): UNUSED_READ_OPTIONS.get(key.lower()) for key in options})
+def warn_of_read_options(spark: SparkSession, options: Mapping[str, str], *, is_stream: bool = False) -> None:
+    """Warn once per session about each read option that has no effect, because only Java's Iceberg uses it, or only streams do."""
+    unused = UNUSED_READ_OPTIONS if is_stream else UNUSED_BY_QUERIES
+    _warn(spark, "read option", {key.lower(): unused.get(key.lower()) for key in options})
 
 
 def check_read_options(options: Mapping[str, str]) -> None:

@@ -232,6 +232,12 @@ def _rows(
     return python_rows(spark, tasks, reader, request.table_name, size, group.metrics)
 
 
+def rows_through_python(spark: SparkSession, request: ScanRequest, reason: str) -> DataFrame:
+    """Return the rows of all planned files, which Python reads in Spark's tasks. `reason` is why Spark's own scan cannot read them, for the log."""
+    deletes = partial(DeleteLoader, request.io, schemas=request.schemas, name_mapping=request.name_mapping)
+    return _rows(spark, request, request.schema, ScanFileGroup(parts=request.plan.parts, reason=reason), deletes)
+
+
 def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -> str:
     """Return a reason for which Spark's own scan can read no file of the plan; empty if there is no such reason."""
     files = request.plan.files

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
 from pyspark.sql.types import StructType as SparkStruct
 
+from icefloe.errors import UnsupportedFeatureError
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.filter_estimate import kept_share
@@ -91,9 +92,12 @@ class ScanSource(ConnectorObject, ABC):
             InvalidInputError: An option of the read seems misspelt.
         """
         table, operation = self._read_table()
+        is_stream = query.get("is_stream", False)
         if operation is None:
-            table.check_read(query)
-        return table.scan({**query, "operation": operation, "schema": table.read_schema(query.get("schema"))})
+            table.check_read(query, is_stream=is_stream)
+        return (table.stream_scan if is_stream else table.scan)(
+            {**query, "operation": operation, "schema": table.read_schema(query.get("schema"))}
+        )
 
     @abstractmethod
     def _read_table(self) -> tuple["ReadableTable", str | None]:
@@ -130,10 +134,14 @@ class ReadableTable(ScanSource):
     def scan(self, query: PushedQuery) -> PythonCallback:
         """Return the scan of a pushed query."""
 
-    def check_read(self, query: ReadQuery) -> None:
+    def stream_scan(self, _: PushedQuery) -> PythonCallback:
+        """Return the scan from which Spark creates a stream of the table. Raises `UnsupportedFeatureError` unless the table can be read as a stream."""
+        raise UnsupportedFeatureError("this table cannot be read as a stream", next_step="read it with spark.read")
+
+    def check_read(self, query: ReadQuery, *, is_stream: bool) -> None:
         """Warn about settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt."""
         warn_of_settings(self._spark, query["settings"])
-        warn_of_read_options(self._spark, query["options"])
+        warn_of_read_options(self._spark, query["options"], is_stream=is_stream)
         check_read_options(query["options"])
 
     def read_schema(self, required: str | None) -> str:

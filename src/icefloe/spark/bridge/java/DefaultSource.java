@@ -4,10 +4,13 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.SessionConfigSupport;
 import org.apache.spark.sql.connector.catalog.SupportsCatalogOptions;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -44,9 +47,15 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
     return new StructType();
   }
 
-  /** Refuses tables that Spark loads without a catalog, such as those of streaming queries. */
+  /** Returns the table of a stream, which Spark loads without a catalog. */
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
-    Object path = properties.get("path");
-    throw new UnsupportedOperationException((path == null ? "a table of the format icefloe" : path) + " cannot be a stream\n  Next: read it with spark.read and write it with df.write, in a stream's foreachBatch for example");
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
+    String[] name = name(options);
+    CatalogPlugin catalog = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sessionState().catalogManager().catalog(name[0]);
+    try {
+      return ((TableCatalog) catalog).loadTable(PythonBridge.identifier((String[]) Arrays.copyOfRange(name, 1, name.length)));
+    } catch (NoSuchTableException error) {
+      throw PythonBridge.unchecked(error);
+    }
   }
 }

@@ -39,6 +39,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -109,8 +110,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       while (references.hasNext()) if (!sources.containsKey(((Attribute) references.next()).exprId())) return null;
       keyExpressions.add(new Replaced(sources).apply(key));
     }
-    ArrayList output = new ArrayList();
-    for (int i = 0; i < columns.length; i++) output.add(groups[0].output().apply(placeIn(groups[0], columns[i])));
+    ArrayList output = output();
     Object[] parts = new Object[scan.productArity()];
     for (int i = 0; i < parts.length; i++) {
       parts[i] = scan.productElement(i);
@@ -119,6 +119,18 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       else if (expressions != null && parts[i] == scan.keyGroupedPartitioning()) parts[i] = Option.apply(PythonUtils.toSeq(keyExpressions));
     }
     return (LogicalPlan) new Leaf(groups[0], (LogicalPlan) scan.makeCopy(parts)).apply(rows);
+  }
+
+  /** Returns the plan of the rows of a batch with this scan, which replaces the scan of a stream's relation. */
+  LogicalPlan planFor(StreamingDataSourceV2ScanRelation relation, TableStream stream) {
+    return (LogicalPlan) new Leaf(groups[0], MicroBatch.relation(relation, this, new MicroBatch(stream, toBatch()), PythonUtils.toSeq(output()))).apply(rows);
+  }
+
+  /** Returns the attributes of the first relation that the scan returns. */
+  private ArrayList output() {
+    ArrayList output = new ArrayList();
+    for (int i = 0; i < columns.length; i++) output.add(groups[0].output().apply(placeIn(groups[0], columns[i])));
+    return output;
   }
 
   private static int placeIn(LogicalRelation group, String column) {
@@ -176,7 +188,9 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   private static final class Conditions extends AbstractFunction1 {
     public Object apply(Object plan) {
       LogicalPlan node = (LogicalPlan) ((LogicalPlan) plan).mapChildren(this);
-      if (!(node instanceof Filter) || !(((Filter) node).child() instanceof DataSourceV2ScanRelation)) return node;
+      if (!(node instanceof Filter)) return node;
+      if (((Filter) node).child() instanceof StreamingDataSourceV2ScanRelation) return ofStream((Filter) node, (StreamingDataSourceV2ScanRelation) ((Filter) node).child());
+      if (!(((Filter) node).child() instanceof DataSourceV2ScanRelation)) return node;
       DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) ((Filter) node).child();
       if (!(relation.scan() instanceof PartitionedFiles)) return node;
       PartitionedFiles files = (PartitionedFiles) relation.scan();
@@ -188,6 +202,15 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       }
       return new Filter(((Filter) node).condition(), (LogicalPlan) relation.makeCopy(parts));
     }
+  }
+
+  private static LogicalPlan ofStream(Filter filter, StreamingDataSourceV2ScanRelation relation) {
+    if (!(relation.scan() instanceof PartitionedFiles) || !(relation.stream() instanceof MicroBatch)) return filter;
+    ArrayList conditions = new ArrayList();
+    addConditions(filter.condition(), conditions);
+    PartitionedFiles files = new PartitionedFiles((PartitionedFiles) relation.scan(), null, conditions);
+    MicroBatch batch = new MicroBatch(((MicroBatch) relation.stream()).stream(), files.toBatch());
+    return new Filter(filter.condition(), MicroBatch.relation(relation, files, batch, (Seq) relation.output()));
   }
 
   private static void addConditions(Expression expression, ArrayList conditions) {

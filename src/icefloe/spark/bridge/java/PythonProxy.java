@@ -300,6 +300,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;
     try {
       if (part("constants").containsKey(method.getName())) return constant(method);
+      if (method.getName().equals("toMicroBatchStream")) return new TableStream((BiFunction) call("stream", PythonBridge.json(arguments)));
       if (method.getName().equals("newScanBuilder")) return new SparkScanBuilder(this, withSession((CaseInsensitiveStringMap) arguments[0]));
       if (takesRow) return ofRow(method, (InternalRow) arguments[0]);
       if (name != null) return arguments == null ? withoutArguments(method, name) : withArguments(method, name, arguments);

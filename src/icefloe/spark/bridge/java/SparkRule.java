@@ -39,6 +39,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PushVariantIntoScan$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
@@ -54,6 +55,7 @@ public final class SparkRule extends Rule {
   private boolean hasOtherRows; // whether the rows of a scan were replaced by a plan other than columns of a scan of files
   private boolean hasVariants; // whether the rows of a scan have a column of variants, or a struct with one
   private Set clustered = Collections.EMPTY_SET; // ids of columns by which plans above the current node join, group or partition rows, or prune files
+  private Set needed; // ids of the columns that the plan above the current node needs of it; null for all columns
   private Set pruned = Collections.EMPTY_SET; // ids of columns for which Spark prunes files at run time, by the values in a join
 
   public TreeNode apply(TreeNode plan) {
@@ -102,12 +104,15 @@ public final class SparkRule extends Rule {
       hasVariants |= hasVariants(scan.output());
       return named(rows, scan.output());
     }
-    Set above = clustered, prunedAbove = pruned;
+    if (plan instanceof StreamingDataSourceV2ScanRelation) return ofStream((StreamingDataSourceV2ScanRelation) plan);
+    Set above = clustered, prunedAbove = pruned, neededAbove = needed;
+    needed = neededBelow(plan);
     clustered = clusteredBelow(plan);
     pruned = prunedBelow(plan);
     LogicalPlan replaced = (LogicalPlan) plan.mapChildren(new Below());
     clustered = above;
     pruned = prunedAbove;
+    needed = neededAbove;
     return (LogicalPlan) replaced.mapExpressions(new Inside());
   }
 
@@ -118,6 +123,29 @@ public final class SparkRule extends Rule {
     PythonProxy python = PythonProxy.behind(scan.scan());
     Object files = python.once("partitioned_files");
     return files instanceof PartitionedFiles ? ((PartitionedFiles) files).planFor(scan, python) : null; // Python returns null if it reads a file itself, or for columns that have one value for each file
+  }
+
+  /** Returns the rows of a batch of a table's stream, with the columns that the query needs; any other relation unchanged. Spark's optimizer does not push columns down to streams. */
+  private LogicalPlan ofStream(StreamingDataSourceV2ScanRelation relation) {
+    if (!(relation.stream() instanceof TableStream) || !relation.startOffset().isDefined() || !relation.endOffset().isDefined()) return relation;
+    ArrayList columns = new ArrayList();
+    Iterator output = relation.output().iterator();
+    while (output.hasNext()) {
+      Attribute column = (Attribute) output.next();
+      if (needed == null || needed.contains(column.exprId())) columns.add(column);
+    }
+    if (columns.isEmpty()) columns.add(relation.output().head()); // readers return no rows without columns
+    Seq names = PythonUtils.toSeq(columns);
+    return named(((TableStream) relation.stream()).rows(relation, names), names);
+  }
+
+  /** Returns the ids of the columns that a plan needs of its child; null for all columns. */
+  private Set neededBelow(LogicalPlan plan) {
+    if (!(plan instanceof Project) && (!(plan instanceof Filter) || needed == null)) return null;
+    Set columns = plan instanceof Filter ? new HashSet(needed) : new HashSet();
+    Iterator references = plan.references().iterator();
+    while (references.hasNext()) columns.add(((Attribute) references.next()).exprId());
+    return columns;
   }
 
   private static boolean refersTo(Seq expressions, Set columns) {

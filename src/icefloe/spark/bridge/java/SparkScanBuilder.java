@@ -84,7 +84,13 @@ public final class SparkScanBuilder implements SupportsPushDownV2Filters, Suppor
   }
 
   public Scan build() {
+    if (isBuiltForStream(new Throwable().getStackTrace())) query.put("is_stream", Boolean.TRUE);
     return (Scan) source.ofQuery("build_scan", query);
+  }
+
+  /** Returns whether a streaming query calls `build`. Spark does not pass that to a builder, and a stream's scan plans no files. */
+  private static boolean isBuiltForStream(StackTraceElement[] callers) {
+    return callers.length > 1 && callers[1].getClassName().startsWith("org.apache.spark.sql.execution.streaming.");
   }
 
   /** Returns the schema of the aggregates if the table's metadata contains their values; otherwise null. */

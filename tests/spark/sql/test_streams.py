@@ -1,0 +1,201 @@
+"""Tables as sources of Structured Streaming: each row of an append once, whatever happens between the batches."""
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+
+from icefloe import SqlCatalog
+from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.table import Table
+
+pytestmark = pytest.mark.spark
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("kind", pa.string()),
+        ("nested", pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string()))])),
+        ("key", pa.binary()),
+    ]
+)
+Read = Callable[..., list[list[Any]]]
+
+
+def rows(*ids: int) -> pa.Table:
+    values = [{"id": one, "kind": "ab"[one % 2], "nested": {"a": one, "b": [f"x{one}"]}, "key": bytes([one % 256])} for one in ids]
+    return pa.Table.from_pylist(values, schema=SCHEMA)
+
+
+@pytest.fixture
+def read(spark: SparkSession, sql: Any, tmp_path: Path) -> Read:
+    """Run a query over all that is available, from the checkpoint of the name on, and return the rows of each batch; `progress` receives its reports."""
+
+    def run(frame: DataFrame, name: str = "checkpoint", progress: list[Any] | None = None, **trigger: Any) -> list[list[Any]]:
+        batches: list[list[Any]] = []
+        query = (
+            frame.writeStream.foreachBatch(lambda batch, _: batches.append(sorted(tuple(row) for row in batch.collect())))
+            .option("checkpointLocation", str(tmp_path / name))
+            .trigger(**(trigger or {"availableNow": True}))
+            .start()
+        )
+        query.awaitTermination()
+        if progress is not None:
+            progress += query.recentProgress
+        return batches
+
+    return run
+
+
+def stream(spark: SparkSession, name: str = "lake.db.t", **options: str) -> DataFrame:
+    return spark.readStream.options(**{key.replace("_", "-"): value for key, value in options.items()}).table(name)
+
+
+def new_table(lake: SqlCatalog, name: str = "db.t", **properties: str) -> Table:
+    spec = {"format-version": "2", "write.delete.mode": "merge-on-read", **properties}
+    return lake.create_table(name, SCHEMA, partition_spec=["kind"], properties=spec)
+
+
+def test_a_stream_continues_over_restarts_expiry_compaction_and_new_names(spark: SparkSession, lake: SqlCatalog, read: Read) -> None:
+    table = new_table(lake)
+    table.append(rows(1, 2, 3, 4))
+    table.append(rows(5, 6))
+    table.delete("id = 3")
+    reports: list[Any] = []
+    batches = read(stream(spark, streaming_max_files_per_micro_batch="1").select("id", "nested"), progress=reports)
+    assert sorted(map(len, batches)) == [1, 1, 1, 2]
+    assert sorted(row for batch in batches for row in batch) == [(one, (one, [f"x{one}"])) for one in (1, 2, 4, 5, 6)]
+    assert sum(report.numInputRows for report in reports) == 6, "the rows of the files, of which one is deleted"
+    assert reports[0].sources[0].metrics["numFilesOutstanding"] == "4"
+    assert reports[-1].sources[0].description == "Icefloe stream of lake.db.t"
+
+    table.refresh().append(rows(7, 8))
+    with table.update_schema() as update:
+        update.rename_column("nested", "inner")
+        update.add_column("more", "string")
+    table.maintenance.rewrite_data_files(strategy="binpack")
+    table.append(pa.table({"id": [9], "kind": ["b"], "more": ["new"]}))
+    table.expire_snapshots(older_than=2**52, retain_last=3)
+    assert len(table.snapshots()) == 3, "those that the stream has not read"
+    batches = read(stream(spark).select("id", "inner.a", "more"))
+    assert [row for batch in batches for row in batch] == [(7, 7, None), (8, 8, None), (9, None, "new")]
+    assert read(stream(spark).select("id", "inner.a", "more")) == []
+
+
+def test_snapshots_that_replace_rows_are_refused_skipped_or_read(
+    spark: SparkSession, lake: SqlCatalog, sql: Any, read: Read, tmp_path: Path
+) -> None:
+    table = new_table(lake, **{"write.merge.mode": "merge-on-read"})
+    table.append(rows(1, 2))
+    for name in ("refused", "skipped", "read"):
+        assert read(stream(spark).select("id"), name) == [[(1,), (2,)]]
+    sql("MERGE INTO lake.db.t USING (SELECT 2 AS id UNION SELECT 3) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET kind = 'c' "
+        "WHEN NOT MATCHED THEN INSERT (id, kind) VALUES (s.id, 'd')")  # fmt: skip
+    table.refresh().append(rows(4))
+    with pytest.raises(
+        Exception, match=r"cannot process the overwrite snapshot [0-9]+ of [\s\S]*Next: set streaming-read-overwrite-snapshots=true"
+    ):
+        read(stream(spark).select("id"), "refused")
+    assert read(stream(spark, streaming_skip_overwrite_snapshots="true").select("id"), "skipped") == [[(4,)]]
+    batches = read(stream(spark, streaming_read_overwrite_snapshots="true").select("id", "kind").where("id > 1"), "read")
+    assert batches == [[(2, "c"), (3, "d"), (4, "a")]]
+
+
+def test_a_stream_is_read_by_spark_with_the_columns_and_filters_of_the_query(
+    spark: SparkSession, lake: SqlCatalog, sql: Any, tmp_path: Path, capfd: Any
+) -> None:
+    table = new_table(lake)
+    table.append(rows(*range(10)))
+    once = f"a{uuid.uuid4().hex}"
+    counts = stream(spark).where("id >= 2").groupBy("kind").agg(F.sum("id").alias("s"))
+    query = (
+        counts.writeStream.format("memory").queryName(once).outputMode("complete").option("checkpointLocation", str(tmp_path / "a"))
+        .trigger(once=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    assert sorted(sql(f"SELECT * FROM {once}")) == [("a", 20), ("b", 24)]
+    assert query.recentProgress[0].numInputRows == 10
+    plan = query._jsq.explainInternal(False)
+    assert "MicroBatchScan[" in plan
+    assert "nested" not in plan
+    assert "ColumnarToRow" in plan
+    # Two references to one stream, with different columns of which Spark must not read one twice.
+    both = stream(spark)
+    union = both.select(F.col("id").cast("string").alias("v")).union(both.select(F.col("kind").alias("v"))).groupBy("v").count()
+    twice = f"b{uuid.uuid4().hex}"
+    query = (
+        union.writeStream.format("memory").queryName(twice).outputMode("complete").option("checkpointLocation", str(tmp_path / "b"))
+        .trigger(availableNow=True).start()
+    )  # fmt: skip
+    query.awaitTermination()
+    assert sorted(sql(f"SELECT * FROM {twice}")) == sorted([*((str(one), 1) for one in range(10)), ("a", 5), ("b", 5)])
+
+
+@pytest.mark.parametrize("columns", [("id", "kind"), ("id", "nested", "key")])
+def test_files_that_spark_does_not_read_are_read_through_python(
+    spark: SparkSession, lake: SqlCatalog, read: Read, columns: tuple[str, ...]
+) -> None:
+    table = new_table(lake, **{"write.format.default": "orc"})
+    table.append(rows(1, 2, 3))
+    table.delete("id = 2")
+    expected = [tuple(row[name] for name in columns) for row in rows(1, 3).to_pylist()]
+    reports: list[Any] = []
+    batches = read(stream(spark).select(*columns), progress=reports)
+    plain = [[tuple(value.asDict() if hasattr(value, "asDict") else bytes(value) if isinstance(value, bytearray) else value for value in row)
+              for row in batch] for batch in batches]  # fmt: skip
+    assert plain == [expected]
+    assert reports[0].numInputRows == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("lake.db.t", {"snapshot-id": "1"}, "read with the option snapshot-id, and a stream has no single state"),
+        ("lake.db.t.tag_x", {}, "a snapshot, tag or time in its name"),
+        ("lake.db.t", {"streaming-max-files-per-micro-batch": "0"}, "is '0', which is not a whole number of at least 1"),
+        ("lake.db.t", {"streaming-skip-overwrite-snapshots": "true", "streaming-read-overwrite-snapshots": "true"}, "give one of them"),
+        ("lake.db.t", {"streaming-on-missing-snapshots": "skip"}, "is not one of fail, oldest, newest"),
+        ("lake.db.t", {"streaming-max-file-per-micro-batch": "1"}, "write 'streaming-max-files-per-micro-batch'"),
+    ],
+)
+def test_options_that_a_stream_does_not_take_are_refused(
+    spark: SparkSession, lake: SqlCatalog, read: Read, name: str, options: dict[str, str], words: str
+) -> None:
+    table = new_table(lake)
+    table.append(rows(1))
+    table.manage_snapshots().create_tag(table.metadata.current_snapshot_id or 0, "x").commit()
+    with pytest.raises(Exception, match=words):
+        read(spark.readStream.options(**options).table(name))
+
+
+def test_a_branch_and_a_folder_are_streams_and_a_changed_type_is_reported(
+    spark: SparkSession, lake: SqlCatalog, read: Read, tmp_path: Path
+) -> None:
+    table = lake.create_table("db.t", pa.schema([("id", pa.int32())]))
+    table.append(pa.table({"id": pa.array([1], pa.int32())}))
+    table.manage_snapshots().create_branch(table.metadata.current_snapshot_id or 0, "audit").commit()
+    table.append(pa.table({"id": pa.array([2], pa.int32())}))
+    assert read(stream(spark, branch="audit"), "option") == [[(1,)]]
+    assert read(stream(spark, "lake.db.t.branch_audit"), "name") == [[(1,)]]
+    by_format = spark.readStream.format("iceberg").option("streaming-max-bytes-per-micro-batch", "1").load("lake.db.t")
+    assert sorted(read(by_format, "format")) == [[(1,)], [(2,)]]
+    with FileSystemCatalog("folders", warehouse=str(tmp_path / "folders")) as folders:
+        folders.create_namespace("db")
+        other = folders.create_table("db.t", pa.schema([("id", pa.int32())]))
+        other.append(pa.table({"id": pa.array([3], pa.int32())}))
+        assert read(spark.readStream.format("icefloe").load(other.location()), "folder") == [[(3,)]]
+        with pytest.raises(Exception, match="is a metadata file, which never changes"):
+            read(spark.readStream.format("icefloe").load(other.metadata_location), "file")
+    frame = stream(spark)
+    assert read(frame, "typed") == [[(1,), (2,)]]
+    table.refresh()
+    with table.update_schema() as update:
+        update.update_column("id", "long")
+    table.append(pa.table({"id": [2**40]}))
+    with pytest.raises(Exception, match=r"schema of lake.db.t has changed[\s\S]*id: was int, and is long[\s\S]*start the query again"):
+        read(frame, "typed")
+    assert read(stream(spark), "typed") == [[(2**40,)]]
