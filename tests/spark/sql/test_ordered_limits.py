@@ -61,6 +61,9 @@ def test_a_query_reads_the_files_with_its_first_rows(spark: SparkSession, sql: R
     of_six_files(lake)
     for query, skipped, rows in QUERIES:
         assert skipped_and_rows(spark, query) == (skipped, [(row,) for row in rows]), query
+    assert sql("SELECT record_count FROM lake.db.t.files ORDER BY file_path LIMIT 1") == [(10,)]
+    by_options = spark.read.format("icefloe").option("where", "id > 12").load("lake.db.t").orderBy("id").limit(1)
+    assert by_options.select("id").collect() == [(13,)]
 
 
 def test_rows_that_may_be_deleted_are_not_counted(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:

@@ -325,6 +325,11 @@ class ConnectorScan(ConnectorObject):
         """
         return []
 
+    @connector_method
+    def of_first_rows(self, rows: FirstRows) -> "ConnectorScan | None":  # noqa: ARG002
+        """Return a scan of fewer files that may have the first rows of a query with ORDER BY and LIMIT; None to read all files, as here."""
+        return None
+
 
 class SparkScan(ConnectorScan):
     """The scan of a table's rows. It is planned when Spark gets it; in a row-level operation, when Spark first needs the size or the rows.
@@ -415,7 +420,7 @@ class SparkScan(ConnectorScan):
 
     @connector_method
     def of_first_rows(self, rows: FirstRows) -> "SparkScan | None":
-        """Return a scan of the files that may have one of the first rows of a query with ORDER BY and LIMIT; None if these are all files."""
+        """Return a scan of the files that may have one of the first rows; None if these are all files."""
         pushed = self._pushed
         is_of_rows = pushed.query.get("operation") is None and {"aggregation", "limit"}.isdisjoint(pushed.query)
         if not is_of_rows or order_of(rows, pushed.scan.schema()) is None or self.request.plan.files.num_rows < 2:
