@@ -23,6 +23,7 @@ from tests.spark.sql_tab import executions, metrics_since, of_nodes
 
 from icefloe import DecimalType, DoubleType, IntegerType, LongType, SqlCatalog, StringType, StructType
 from icefloe.spark import attach
+from icefloe.spark.bridge.accelerators import accelerator_of
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.types import NestedField
 from icefloe.table import Table
@@ -296,6 +297,17 @@ def test_files_with_deletes_do_not_drag_the_query_out_of_comet(spark: SparkSessi
     plan = same(spark, "SELECT kind, sum(n) FROM lake.db.t WHERE n > 2 GROUP BY kind").plan
     assert "CometSparkColumnarToColumnar" in plan
     assert re.search(r"(- |\) )(HashAggregate|Filter|Project|Union)\b", plan) is None, plan
+
+
+def test_comet_that_has_turned_itself_off_is_named(spark: SparkSession, db: SqlCatalog) -> None:
+    make_table(db, "none", "none")
+    with settings(spark, {"spark.sql.parquet.int96TimestampConversion": "true"}):
+        accelerator = accelerator_of(spark)
+        assert accelerator is not None
+        assert "it has turned itself off" in str(accelerator.obstacle)
+        found = read(spark, "SELECT id FROM lake.db.t")
+        assert "Comet does not read it: it has turned itself off" in found.plan
+        assert NATIVE not in found.plan
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 CASES = Path(__file__).with_name("comet_cases.py")
 # Those that are quick to run; all others are in the slow test.
-FEW = "none-none or rename-vectors or names_the_table or drag or unsigned or nodes_of_comet"
+FEW = "none-none or rename-vectors or names_the_table or drag or unsigned or nodes_of_comet or itself_off"
 
 
 @pytest.mark.parametrize("chosen", [FEW, pytest.param(f"not ({FEW})", marks=pytest.mark.slow)], ids=["few", "all"])

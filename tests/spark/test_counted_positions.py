@@ -6,15 +6,19 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 from tests.combinations import repetitions
-from tests.spark.comparing import in_order, same_rows
+from tests.spark.comparing import in_order, plain, plan_of, same_rows
 from tests.spark.merge_on_read import delete_keys, delete_positions
 
 from icefloe import SqlCatalog
@@ -94,13 +98,85 @@ def test_rows_and_positions_are_those_of_a_plain_reader(table: Table, settings: 
         assert set(sources_of(frame)) == {"CountedParquet"}
 
 
+INNER = pa.struct([("a", pa.int32()), ("b", pa.list_(pa.string())), ("c", pa.struct([("d", pa.decimal128(30, 3))]))])
+COLUMNS = {
+    "flag": (pa.bool_(), lambda number: number % 3 == 0),
+    "small": (pa.int32(), lambda number: number),
+    "few": (pa.int32(), lambda number: number % 5),
+    "big": (pa.int64(), lambda number: number << 33),
+    "low": (pa.float32(), lambda number: number / 4),
+    "high": (pa.float64(), lambda number: number / 3),
+    "d9": (pa.decimal128(9, 2), lambda number: Decimal(number).scaleb(-2)),
+    "d18": (pa.decimal128(18, 2), lambda number: Decimal(number << 20).scaleb(-2)),
+    "d38": (pa.decimal128(38, 2), lambda number: Decimal(number << 70).scaleb(-2)),
+    "day": (pa.date32(), lambda number: date(2000, 1, 1) + timedelta(days=number)),
+    "at": (pa.timestamp("us"), lambda number: datetime(2000, 1, 1) + timedelta(seconds=number)),
+    "text": (pa.string(), lambda number: "x" * (number % 40) + str(number)),
+    "kind": (pa.string(), lambda number: "abc"[number % 3]),
+    "bytes": (pa.binary(), lambda number: bytes([number % 256] * (number % 3))),
+    "fixed": (pa.binary(2), lambda number: bytes([number % 256, 7])),
+    "s": (INNER, lambda number: {"a": number, "b": [str(number)] * (number % 3), "c": {"d": Decimal(number).scaleb(-3)}}),
+    "list": (pa.list_(INNER), lambda number: [{"a": number, "b": None, "c": None}] * (number % 3)),
+    "map": (pa.map_(pa.string(), pa.int64()), lambda number: [(str(key), number) for key in range(number % 3)]),
+}
+
+
+@pytest.mark.parametrize("nulls", repetitions([0, 7, 1], 7))
+def test_values_of_every_type_stay_with_their_rows(lake: SqlCatalog, spark: SparkSession, nulls: int) -> None:
+    """Each seventh value is null, with another start in each column, or none or each; rows are deleted one by one, in runs, and in whole batches."""
+    schema = pa.schema([("id", pa.int64()), *((name, kind) for name, (kind, _) in COLUMNS.items())])
+    table = lake.create_table("db.t", schema, properties={"format-version": "3", "write.parquet.row-group-size-bytes": "400000"})
+    count, chosen = 6_000, random.Random(nulls)
+    values = {
+        name: [None if nulls and (number + place) % nulls == 0 else value(number) for number in range(count)]
+        for place, (name, (_, value)) in enumerate(COLUMNS.items())
+    }
+    table.append(pa.table({"id": range(count), **values}, schema))
+    runs = [*range(100, 250), *range(2_000, 2_003), *range(4_300, 4_800), count - 1]
+    positions = sorted({*runs, *chosen.sample(range(count), 60), *chosen.sample(range(3_000, 4_000), 500)})
+    delete_positions(table, {table.scan().plan_files()[0].file.file_path: positions})
+    columns = ("id", "_pos", *COLUMNS)
+    rows_left = table.scan(selected_fields=columns).to_arrow().to_pylist()
+    expected = in_order([{**row, "map": None if row["map"] is None else dict(row["map"])} for row in rows_left])
+    for vectors in ("false", "true"):
+        with set_to(spark, {"spark.sql.columnVector.offheap.enabled": vectors, "spark.sql.parquet.columnarReaderBatchSize": "500"}):
+            found = table.scan(selected_fields=columns).to_spark().collect()
+            assert in_order([plain(row.asDict(recursive=True)) for row in found]) == expected
+    rows = table.scan(selected_fields=("id", "d9", "s")).to_spark().where("d9 > 20").select("id", "s.c.d")
+    filtered = table.scan("d9 > 20", selected_fields=("id", "s")).to_arrow().to_pylist()
+    assert in_order([tuple(row) for row in rows.collect()]) == in_order([(row["id"], _inside(row["s"])) for row in filtered])
+    assert table.scan().to_spark().count() == count - len(positions)
+
+
+def _inside(struct: dict[str, Any] | None) -> Any:
+    return struct["c"]["d"] if struct and struct["c"] else None
+
+
+def test_a_reader_of_another_library_cannot_return_deleted_rows(table: Table, spark: SparkSession) -> None:
+    """Where columnar rules are loaded that may replace Spark's reader, the plan tests a column that only Icefloe's reader fills."""
+    state = spark._jsparkSession.sessionState()
+    rules = state.getClass().getDeclaredField("columnarRules")
+    rules.setAccessible(True)
+    before = rules.get(state)
+    assert "assertnotnull" not in plan_of(table.scan(selected_fields=("id",)).to_spark()).lower()
+    rule = spark._jvm.org.apache.spark.sql.execution.ColumnarRule()
+    rules.set(state, before.prepended(rule))
+    try:
+        frame = same_rows(table, "TRUE", "id")
+        assert f"assertnotnull({DELETED_ROWS_COLUMN}" in plan_of(frame).lower()
+        same_rows(table, "id > 5", "_deleted", "id")
+    finally:
+        rules.set(state, before)
+
+
 @pytest.mark.parametrize("name", repetitions(["split", "row by row", "interpreted", "small batches"], "split"))
 def test_without_access_to_row_groups_positions_are_sparks(
     table: Table, name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(session: SparkSession, name: str, _: object, deleted: native_scan.DeletedRows | None, **_rest: object) -> object:
+    def unknown(session: SparkSession, name: str, data: StructType, deleted: native_scan.DeletedRows | None, _: object) -> object:
         positions = None if deleted is None else deleted.positions(session)
-        return new_object(session, "CountedParquet", name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions, False)
+        names = (POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN)
+        return new_object(session, "CountedParquet", name, *names, positions, DELETED_ROWS_COLUMN in data.names, False)
 
     monkeypatch.setattr(native_scan, "_format", unknown)
     with set_to(spark, SETTINGS[name]):

@@ -221,3 +221,14 @@ def test_markup_in_names_of_tables_is_no_markup_of_the_page(spark: SparkSession,
         "BatchScan lake.db.&lt;img src=x onerror=alert(1)&gt;",
         "Scan parquet lake.db.&lt;img src=x onerror=alert(1)&gt;",
     ]
+    other = lake.create_table(("db", f"{name} b"), pa.schema([("id", pa.int64())]), partition_spec=["bucket(2, id)"])
+    other.append(pa.table({"id": range(9)}))
+    settings = {"spark.sql.sources.v2.bucketing.enabled": "true", "spark.sql.iceberg.planning.preserve-data-grouping": "true"}
+    for setting, value in settings.items():
+        spark.conf.set(setting, value)
+    try:
+        plan = spark.sql(f"SELECT id, count(*) FROM lake.db.`{name} b` GROUP BY id")._jdf.queryExecution().sparkPlan()
+    finally:
+        for setting in settings:
+            spark.conf.unset(setting)
+    assert plan.collectLeaves().head().nodeName() == "BatchScan lake.db.&lt;img src=x onerror=alert(1)&gt; b"

@@ -248,6 +248,11 @@ def has_accelerator(spark: SparkSession) -> bool:
     return _ACCELERATED[context]
 
 
+def is_accelerated_at_present(spark: SparkSession) -> bool:
+    """Return whether a classic session has an accelerator that is on. Raises the errors of `static_method`."""
+    return has_accelerator(spark) and bool(static_method(spark, "Accelerator", "isOn", spark._jsparkSession))
+
+
 def class_folder(gateway: Any, spark_version: str) -> Path:
     """Return the folder with Icefloe's compiled classes for this version of Spark; compile them if necessary.
 

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from icefloe.spark.bridge.accelerator_plugins import ACCELERATOR_PLUGINS
 from icefloe.spark.bridge.class_cache import UnsafeCacheError, check_sealed, own_cache_folder, seal, session_folder
 from icefloe.spark.runtime.spark_versions import is_older
 
@@ -35,6 +36,7 @@ SOURCES = (
     "Positions",
     "DeletedPositions",
     "DeletedRows",
+    "SelectedRows",
     "CountedBatches",
     "CountedRows",
     "NestedFieldIds",
@@ -111,6 +113,7 @@ FOR_EXECUTORS = (
     "RowGroups",
     "RowsReaders",
     "RowsSplit",
+    "SelectedRows",
     "SignedParquet",
     "SignedReadSupport",
     "SignedRows",
@@ -122,6 +125,8 @@ _PARSER_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _PARSER_METHODS = "  // The methods of the interface."
 # The beginning of lines in the sources that are compiled from this version of Spark on.
 _LATER_LINES, _LATER_VERSION = "//4.2 ", "4.2"
+# The line in the source of `Accelerator` that the accelerators replace.
+_ACCELERATORS = "    // The accelerators."
 _STATIC = 8  # java.lang.reflect.Modifier
 # Bytecode of Java 8: every Java version for Spark 4 can load it, so that the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
@@ -147,6 +152,8 @@ def compiled_folder(gateway: Any, spark_version: str) -> Path:
     sources = {name: (files("icefloe.spark.bridge").joinpath("java", f"{name}.java")).read_text("utf-8") for name in (*SOURCES, *FORMATS)}
     if not is_older(spark_version, _LATER_VERSION):
         sources = {name: text.replace(_LATER_LINES, "") for name, text in sources.items()}
+    accelerators = ",\n".join(f"    {plugin.java}" for plugin in ACCELERATOR_PLUGINS)
+    sources["Accelerator"] = sources["Accelerator"].replace(_ACCELERATORS, accelerators)
     text_hash = sha256("\0".join((_CACHE_LAYOUT, *sources.values())).encode()).hexdigest()[:16]
     try:
         cache = own_cache_folder()

@@ -22,6 +22,7 @@ from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.io.locations import scheme_of
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
+from icefloe.spark.bridge.accelerator_plugins import ACCELERATOR_PLUGINS
 from icefloe.spark.scan.filter_to_spark import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import StoredFields, fields_in
 from icefloe.spark.scan.native_scan import READER_OPTIONS, ScanFileGroup, cut_struct, hadoop_paths
@@ -46,12 +47,6 @@ from icefloe.spec.types import DoubleType, FloatType, NestedField, PrimitiveType
 FIELD_IDS_CONF = "spark.sql.parquet.fieldId.read.enabled"
 # If Spark prunes nested fields, it drops the field ids, and would look columns up by name.
 NESTED_PRUNING_CONF = "spark.sql.optimizer.nestedSchemaPruning.enabled"
-# Plugins of the server that read Parquet files by native code, each with its name, the setting that turns it off, and whether it finds columns by their ids.
-_ACCELERATORS = {
-    "org.apache.spark.CometPlugin": ("Comet", "spark.comet.enabled", True),
-    "com.nvidia.spark.SQLPlugin": ("RAPIDS", "spark.rapids.sql.enabled", True),
-    "org.apache.gluten.GlutenPlugin": ("Gluten", "spark.gluten.enabled", False),
-}
 # The maximum number of files in a plan: their paths are part of the query, and Spark looks each of them up first.
 MOST_FILES = 10_000
 # The maximum number of deleted rows in a plan; they are part of the query, with 8 bytes each.
@@ -139,14 +134,14 @@ def _why_not_accelerated(spark: SparkSession, needed: Schema) -> str:
     `bridge/java/Accelerator.java` is for sessions with a JVM, whose scans it changes.
     """
     plugins = spark.conf.get("spark.plugins", "") or ""
-    for plugin, (name, setting, finds_by_id) in _ACCELERATORS.items():
-        if plugin not in plugins or (spark.conf.get(setting, "true") or "").lower() == "false":
+    for accelerator in ACCELERATOR_PLUGINS:
+        if accelerator.plugin not in plugins or (spark.conf.get(accelerator.setting, "true") or "").lower() == "false":
             continue
-        if not finds_by_id:
-            return f"{name} reads the files on Spark's server, and finds columns by their names, and not by their ids"
+        if not accelerator.finds_by_id:
+            return f"{accelerator.name} reads the files on Spark's server, and finds columns by their names, and not by their ids"
         floats = [".".join(path) for path, field in walk(needed.fields) if isinstance(field.field_type, FloatType | DoubleType)]
         if floats:
-            return f"{name} reads the files on Spark's server, and leaves row groups with NaN out by filters on {', '.join(floats)}"
+            return f"{accelerator.name} reads the files on Spark's server, and leaves row groups with NaN out by filters on {', '.join(floats)}"
     return ""
 
 

@@ -96,7 +96,7 @@ class ScanFileGroup:
         deleted: The deleted positions of each file, in the order of the files; None if there are no deleted positions.
         equality: The equality deletes that apply; None if there are none.
         kept: The estimated share of the rows that Spark's filters keep.
-        has_unsigned: Whether a file has unsigned integers, which only Icefloe's Parquet format reads; known only where an accelerator is loaded.
+        accelerator_obstacle: Why no accelerator may read the files; None if one may.
         metrics: What Spark's SQL tab shows for this group.
     """
 
@@ -107,7 +107,7 @@ class ScanFileGroup:
     deleted: DeletedRows | None = None
     equality: EqualityDeletes | None = None
     kept: float = 1.0
-    has_unsigned: bool = False
+    accelerator_obstacle: str | None = None
     metrics: Sequence[ScanMetric] = ()
 
     @property
@@ -154,11 +154,11 @@ def native_scan(spark: SparkSession, request: ScanRequest, needed: Schema, group
     """
     columns = _columns(request, needed, group)
     rows = native_rows(spark, **_files_and_columns(request, group, columns))
-    return _project(spark, request, rows, columns, group.equality, has_deleted=group.deleted is not None)
+    return _project(spark, request, rows, columns, group.equality, reads_deleted=_reads_deleted(request, group))
 
 
 def _project(
-    spark: SparkSession, request: ScanRequest, rows: DataFrame, columns: _Columns, equality: EqualityDeletes | None, *, has_deleted: bool
+    spark: SparkSession, request: ScanRequest, rows: DataFrame, columns: _Columns, equality: EqualityDeletes | None, *, reads_deleted: bool
 ) -> DataFrame:
     """Apply the filter and the equality deletes to rows of files, and return the columns of the projection.
 
@@ -168,9 +168,8 @@ def _project(
         rows: The rows of the files in the form in which Spark reads them. They contain rows that are deleted by position only if the projection has `_deleted`.
         columns: The columns of the scan.
         equality: The equality deletes that apply; None if there are none.
-        has_deleted: Whether position deletes apply to the files, so that `rows` may have the column `DELETED_ROWS_COLUMN`.
+        reads_deleted: Whether `rows` have the column `DELETED_ROWS_COLUMN`.
     """
-    reads_deleted = has_deleted and DELETED.field_id in request.projection
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
     computed |= columns.names.texts_of_uuids(columns.data)
     rows = columns.names.restore(rows)
@@ -249,30 +248,30 @@ def partitioned_files(
     united_deletes = union_deletes([group.parts for group in groups], [group.equality for group in groups])
     if united_deletes is not None:
         groups = [replace(group, equality=equality) for group, equality in zip(groups, united_deletes, strict=True)]
-    has_deleted = any(group.deleted is not None for group in groups)
+    reads_deleted = any(_reads_deleted(request, group) for group in groups)
     relations = java_class(spark, "java.util.ArrayList")()
     unread = {NUMBER_COLUMN, *(field.name for field, _ in keys)}
     for group in groups:
         columns = _columns(request, needed, group)
         scan = _files_and_columns(request, group, columns)
         added = list(keys)
-        if has_deleted and group.deleted is None:
+        if reads_deleted and group.deleted is None:
             added.append((StructField(DELETED_ROWS_COLUMN, BooleanType(), False), _no_row_is_deleted))
         for field, values in added:
             scan["files"] = scan["files"].append_column(field.name, values(group.files))
         scan["constants"] = SparkStruct([*scan["constants"].fields, *(field for field, _ in added)])
         hidden = [*scan["data"].fields[len(columns.data) :], *scan["constants"].fields[len(columns.constants) :]]
         size = _size(request, group, columns, (field for field in hidden if field.name not in unread))
-        relations.add(native_relation(spark, **{**scan, "size": size, "with_deleted": True}))
+        relations.add(native_relation(spark, **{**scan, "size": size}))
     returned = [name for name in (*scan["data"].names, *scan["constants"].names) if name not in unread]
     files = new_object(spark, "PartitionedFiles", relations, [field.name for field, _ in keys], returned)
-    relation = files.relation(DELETED_ROWS_COLUMN if has_deleted and DELETED.field_id not in request.projection else None)
+    relation = files.relation()
     names = None if united_deletes is not None else _plain_names(request, columns)
     if names is not None:
         files.read(native_scans(spark).columns(relation, names))
         return files
     rows = DataFrame(native_scans(spark).frame(spark._jsparkSession, relation), spark)
-    rows = _project(spark, request, rows, columns, groups[-1].equality, has_deleted=has_deleted)
+    rows = _project(spark, request, rows, columns, groups[-1].equality, reads_deleted=reads_deleted)
     files.read(rows._jdf.queryExecution().optimizedPlan())
     return files
 
@@ -350,7 +349,7 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
     data = names.of_struct((*columns.data, *stored))
     if metadata is not None and metadata.field_ids & OF_POSITIONS:
         data = data.add(POSITION_COLUMN, LongType())
-    if group.deleted is not None:
+    if _reads_deleted(request, group):
         data = data.add(DELETED_ROWS_COLUMN, BooleanType())
     added = (*data.fields[len(columns.data) :], *constants[len(columns.constants) :])
     return {
@@ -360,8 +359,7 @@ def _files_and_columns(request: ScanRequest, group: ScanFileGroup, columns: _Col
         "name": _shown_name(request),
         "size": _size(request, group, columns, added),
         "deleted": group.deleted,
-        "with_deleted": DELETED.field_id in request.projection,
-        "has_unsigned": group.has_unsigned,
+        "accelerator_obstacle": group.accelerator_obstacle,
         "metrics": group.metrics,
     }
 
@@ -373,6 +371,10 @@ def _shown_name(request: ScanRequest) -> str:
         if skipped.files:
             notes.append(f"{skipped.files} files skipped by {clause}")
     return f"{request.table_name} ({', '.join(notes)})" if notes else request.table_name
+
+
+def _reads_deleted(request: ScanRequest, group: ScanFileGroup) -> bool:
+    return group.deleted is not None and DELETED.field_id in request.projection
 
 
 def _size(request: ScanRequest, group: ScanFileGroup, columns: _Columns, hidden: Iterable[StructField]) -> int:
@@ -479,8 +481,7 @@ def native_relation(
     name: str,
     size: int,
     deleted: DeletedRows | None = None,
-    with_deleted: bool = False,
-    has_unsigned: bool = False,
+    accelerator_obstacle: str | None = None,
     names: str | None = None,
     non_null: Sequence[str] = (),
     metrics: Sequence[ScanMetric] = (),
@@ -495,9 +496,9 @@ def native_relation(
         data: The columns to read; a column with a field id is found by the id.
         name: The name in EXPLAIN.
         size: The bytes of all columns, estimated by `stored_bytes`.
-        deleted: The deleted positions of each file. If set, `data` has the column `DELETED_ROWS_COLUMN`, and `constants` has the column `NUMBER_COLUMN`.
-        with_deleted: Whether to return deleted rows too.
-        has_unsigned: Whether a file has unsigned integers, so that no accelerator may read the files.
+        deleted: The deleted positions of each file. If set, `constants` has the column `NUMBER_COLUMN`. Deleted rows are returned only if `data` has the column
+            `DELETED_ROWS_COLUMN`.
+        accelerator_obstacle: Why no accelerator may read the files; None if one may.
         names: Columns to select, as a JSON list: each item is a list of the column's name, its new name and its metadata (JSON as text). None for all columns
             unchanged.
         non_null: Columns without nulls that the query filters by IS NOT NULL. The plan then filters them too, so that Spark generates shorter code after it.
@@ -514,8 +515,7 @@ def native_relation(
             data.json(),
             name,
             size,
-            _format(spark, name, data, deleted, has_unsigned=has_unsigned),
-            None if deleted is None or with_deleted else DELETED_ROWS_COLUMN,
+            _format(spark, name, data, deleted, accelerator_obstacle),
             names,
             list(non_null),
             json.dumps(metrics),
@@ -551,8 +551,8 @@ def native_scans(spark: SparkSession) -> Any:
     return _NATIVE_SCANS[context]
 
 
-def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None, *, has_unsigned: bool) -> Any:
-    """Return the Java object of a Parquet format that reads unsigned integers as the table's types, and fills the columns of positions and of deleted rows.
+def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedRows | None, accelerator_obstacle: str | None) -> Any:
+    """Return the Java object of a Parquet format that reads unsigned integers as the table's types, fills the column of positions, and leaves deleted rows out.
 
     Return None for Spark's own reader if no rows are deleted and executors do not have Icefloe's classes; then `read_strategy.py` has checked that no file has
     unsigned integers.
@@ -560,9 +560,10 @@ def _format(spark: SparkSession, name: str, data: SparkStruct, deleted: DeletedR
     if deleted is None and not executors_have_classes(spark):
         return None
     if deleted is None and POSITION_COLUMN not in data.names:
-        return native_scans(spark).signed(name, has_unsigned)
+        return native_scans(spark).signed(name, accelerator_obstacle)
     positions = None if deleted is None else deleted.positions(spark)
-    return native_scans(spark).counting(name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions)
+    returns_deleted = DELETED_ROWS_COLUMN in data.names
+    return native_scans(spark).counting(name, POSITION_COLUMN, DELETED_ROWS_COLUMN, NUMBER_COLUMN, positions, returns_deleted)
 
 
 def select_as(rows: DataFrame, columns: Iterable[tuple[str | Column, str, Mapping[str, str]]]) -> DataFrame:

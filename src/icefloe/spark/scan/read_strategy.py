@@ -27,7 +27,7 @@ from icefloe.operations.engine import ScanRequest
 from icefloe.operations.warnings_once import is_repeated
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import PlannedFiles
-from icefloe.spark.bridge.gateway import executors_have_classes, has_accelerator
+from icefloe.spark.bridge.gateway import executors_have_classes, is_accelerated_at_present
 from icefloe.spark.runtime.spark_versions import is_older
 from icefloe.spark.scan.equality_deletes import equality_deletes, key_columns_in, key_ids_of
 from icefloe.spark.scan.file_columns import FileColumns, lost_structs_of
@@ -93,6 +93,8 @@ _Mask = NDArray[np.bool_]
 NO_FILE_SYSTEM = "it has no file system for"
 # The reason if files may only be accessed with the catalog's credentials or signatures: Spark's file system would send its own keys. It is also logged once.
 VENDED_ACCESS = "the catalog gives access to the files, by credentials or signatures that Spark's file systems do not have"
+# The reason why an accelerator that is turned on later reads no file of a plan.
+UNSIGNED_NOT_LOOKED_FOR = "it was off when the query was planned, so that no footer was read for unsigned integers"
 # A function that returns the field ids in the files of tasks, in their order.
 ReadFields = Callable[[Sequence[FileScanTask]], list[StoredFields]]
 
@@ -192,6 +194,7 @@ def grouped_files(
         can_leave_out = not request.plan.delete_files or has_classes
         positions_reason = "" if can_leave_out else "executors have not received the classes of Icefloe that leave out deleted rows"
         loses = any(isinstance(field.field_type, StructType) for _, field in walk(needed.fields)) and loses_structs(spark)
+        is_accelerated = has_classes and is_accelerated_at_present(spark)
         groups = list(
             file_groups(
                 request,
@@ -202,11 +205,13 @@ def grouped_files(
                 positions_reason=positions_reason,
                 loses_structs=loses,
                 takes_unsigned=not has_classes,
-                separates_unsigned=has_classes and has_accelerator(spark),
+                separates_unsigned=is_accelerated,
             )
         )
         if known is not None and request.plan.delete_files and can_leave_out and not position_name_conflict(request.schemas):
             groups = [group if group.reason else with_kept_positions(spark, request, group, known) for group in groups]
+        if not is_accelerated:
+            groups = [replace(group, accelerator_obstacle=UNSIGNED_NOT_LOOKED_FOR) for group in groups]
     groups = groups or [ScanFileGroup(parts=())]
     deleted = [None if group.deleted is None else group.deleted.count for group in groups]
     native = next((place for place, group in enumerate(groups) if not group.reason), 0)  # nodes that convert rows of Python have no metrics
@@ -411,7 +416,7 @@ def _file_group(strategy: _Strategy, parts: Iterable[PlannedFiles]) -> ScanFileG
         reason=strategy.reason,
         constant_ids=strategy.constant_ids,
         missing=strategy.missing,
-        has_unsigned=strategy.has_unsigned,
+        accelerator_obstacle="a file has unsigned integers" if strategy.has_unsigned else None,
     )
 
 

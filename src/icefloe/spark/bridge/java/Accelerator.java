@@ -1,10 +1,11 @@
 package icefloe;
 
+import java.util.HashMap;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
 import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
@@ -13,7 +14,6 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
-import scala.runtime.AbstractFunction1;
 
 /**
  * A plugin of Spark that runs parts of a plan by native code. It reads Parquet files itself where the scan has Spark's own class of the format, not a subclass; its rows are those of Spark's reader
@@ -22,11 +22,9 @@ import scala.runtime.AbstractFunction1;
 public final class Accelerator {
   private static final String CONVERTS = "spark.comet.convert.parquet.enabled"; // whether Comet computes with the batches that Spark's reader returns
   private static final String[] READS = {"spark.comet.scan.enabled", "spark.comet.exec.enabled"}; // without which Comet reads no files
-  private static final Accelerator COMET = new Accelerator("Comet", "org.apache.spark.CometPlugin", "spark.comet.enabled", true);
+  private static final String SWITCH = "ENABLE_COMET"; // the variable of the environment that Comet reads where `spark.comet.enabled` is not set
   private static final Accelerator[] ALL = {
-    COMET,
-    new Accelerator("RAPIDS", "com.nvidia.spark.SQLPlugin", "spark.rapids.sql.enabled", true),
-    new Accelerator("Gluten", "org.apache.gluten.GlutenPlugin", "spark.gluten.enabled", false) // Velox finds columns by their names
+    // The accelerators.
   };
 
   private final String name;
@@ -45,9 +43,34 @@ public final class Accelerator {
   static Accelerator of(SQLConf conf) {
     String plugins = conf.getConfString("spark.plugins", "");
     for (int i = 0; i < ALL.length; i++) {
-      if (plugins.contains(ALL[i].plugin) && !conf.getConfString(ALL[i].setting, "true").equalsIgnoreCase("false")) return ALL[i];
+      boolean isOff = conf.getConfString(ALL[i].setting, ALL[i].isComet() ? switched() : "true").equalsIgnoreCase("false");
+      if (plugins.contains(ALL[i].plugin) && !isOff) return ALL[i];
     }
     return null;
+  }
+
+  private static String switched() {
+    String value = System.getenv(SWITCH);
+    return value == null ? "true" : value;
+  }
+
+  private boolean isComet() {
+    return name.equals("Comet");
+  }
+
+  /** Returns whether a session has an accelerator that is on. */
+  public static boolean isOn(SparkSession session) {
+    return of(((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf()) != null;
+  }
+
+  /** Returns whether Comet has turned itself off, for which its warnings have the reason, such as another shuffle manager than its own. */
+  private static boolean hasTurnedItselfOff(SQLConf conf) {
+    try {
+      Object comet = Class.forName("org.apache.comet.CometSparkSessionExtensions$", true, Thread.currentThread().getContextClassLoader()).getField("MODULE$").get(null);
+      return !((Boolean) comet.getClass().getMethod("isCometLoaded", new Class[] {SQLConf.class}).invoke(comet, new Object[] {conf})).booleanValue();
+    } catch (ReflectiveOperationException error) {
+      return false; // a version without this method
+    }
   }
 
   /** Returns whether a session has an accelerator, which may be turned off at present. */
@@ -57,12 +80,22 @@ public final class Accelerator {
     return false;
   }
 
+  /** Returns whether a session has rules that may replace Spark's reader, also that of a subclass of Spark's format. Comet's rules do not. */
+  static boolean mayReplace(SparkSession session) {
+    Iterator rules = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().columnarRules().iterator();
+    while (rules.hasNext()) {
+      Object rule = rules.next();
+      if (!(rule instanceof MetricsRule.Last) && !rule.getClass().getName().startsWith("org.apache.comet.")) return true;
+    }
+    return false;
+  }
+
   /** Returns the accelerator of a session, why it cannot read scans, and what to set so that it does more; null for each where there is none. */
   public static String[] report(SparkSession session) {
     SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
     Accelerator accelerator = of(conf);
     if (accelerator == null) return new String[3];
-    String advice = accelerator == COMET && !isSet(conf, CONVERTS) ? CONVERTS + "=true accelerates what is above scans of files with deletes" : null;
+    String advice = accelerator.isComet() && !isSet(conf, CONVERTS) ? CONVERTS + "=true accelerates what is above scans of files with deletes" : null;
     return new String[] {accelerator.name, accelerator.obstacle(1, conf), advice};
   }
 
@@ -72,16 +105,15 @@ public final class Accelerator {
 
   /** Returns why the accelerator cannot read a scan of planned files; null where it can. */
   String obstacle(FileSourceScanExec scan, SQLConf conf) {
-    if (scan.relation().fileFormat() instanceof CountedParquet) {
-      return ((CountedParquet) scan.relation().fileFormat()).hasDeletes() ? "rows are deleted by position" : "the query reads positions of rows";
-    }
-    if (scan.relation().fileFormat() instanceof SignedParquet && ((SignedParquet) scan.relation().fileFormat()).hasUnsigned()) return "a file has unsigned integers";
+    String own = scan.relation().fileFormat() instanceof SignedParquet ? ((SignedParquet) scan.relation().fileFormat()).obstacle() : null;
+    if (own != null) return own;
     return obstacle(scan.relation().location().rootPaths().size(), conf);
   }
 
   private String obstacle(int stores, SQLConf conf) {
     if (!findsById) return "it finds columns by their names, and not by their ids";
-    for (int i = 0; this == COMET && i < READS.length; i++) if (conf.getConfString(READS[i], "true").equalsIgnoreCase("false")) return READS[i] + " is false";
+    if (isComet() && hasTurnedItselfOff(conf)) return "it has turned itself off; its warnings in Spark's log have the reason, such as a setting spark.shuffle.manager without its class";
+    for (int i = 0; isComet() && i < READS.length; i++) if (conf.getConfString(READS[i], "true").equalsIgnoreCase("false")) return READS[i] + " is false";
     if (stores > 1) return "the files are in " + stores + " stores";
     // The accelerator reads these of the session, not of the scan.
     if (!isSet(conf, "spark.sql.parquet.fieldId.read.enabled")) return "spark.sql.parquet.fieldId.read.enabled is not true";
@@ -91,25 +123,16 @@ public final class Accelerator {
   }
 
   /**
-   * Returns the condition by which the rows of a scan are filtered, without the assertion that the column of deleted rows has no nulls, a function that Comet does not have. Comet never reads this column
-   * itself, and `CountedParquet` returns no nulls. RAPIDS may treat a subclass of Spark's format as that format, and then the assertion fails the query.
+   * Returns what changes in a scan whose batches the accelerator copies to compute with them, by the names of the scan's parts. Values that the filters leave out need not be copied: Comet copies each by
+   * itself, and a decimal as an object.
    */
-  Expression withoutAssertion(Expression condition, FileSourceScanExec scan) {
-    boolean isCounted = scan.relation().fileFormat() instanceof CountedParquet;
-    return this == COMET && isCounted ? (Expression) new Asserted(((CountedParquet) scan.relation().fileFormat()).deletedColumn()).apply(condition) : condition;
-  }
-
-  private static final class Asserted extends AbstractFunction1 {
-    private final String column;
-
-    Asserted(String column) {
-      this.column = column;
+  HashMap converted(FileSourceScanExec scan, SQLConf conf) {
+    HashMap changed = new HashMap();
+    HadoopFsRelation own = scan.relation();
+    if (isComet() && isSet(conf, CONVERTS) && own.fileFormat() instanceof CountedParquet) {
+      changed.put("relation", FileScanStrategy.withFormat(own, own.dataSchema(), ((CountedParquet) own.fileFormat()).selecting(scan.dataFilters())));
     }
-
-    public Object apply(Object node) {
-      Expression inner = node instanceof AssertNotNull ? ((AssertNotNull) node).child() : null;
-      return inner instanceof Attribute && ((Attribute) inner).name().equals(column) ? inner : ((Expression) node).mapChildren(this);
-    }
+    return changed;
   }
 
   private static boolean isSet(SQLConf conf, String setting) {

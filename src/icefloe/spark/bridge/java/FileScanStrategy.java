@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.execution.FileSourceScanExec;
-import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.FileFormat;
@@ -68,15 +67,11 @@ public final class FileScanStrategy extends SparkStrategy {
 
     public Object apply(Object plan) {
       Accelerator accelerator = Accelerator.of(conf);
-      if (plan instanceof FilterExec && ((FilterExec) plan).child() instanceof FileSourceScanExec && accelerator != null) {
-        FileSourceScanExec filtered = (FileSourceScanExec) ((FilterExec) plan).child();
-        return new FilterExec(accelerator.withoutAssertion(((FilterExec) plan).condition(), filtered), (SparkPlan) apply(filtered));
-      }
       if (!(plan instanceof FileSourceScanExec)) return ((SparkPlan) plan).mapChildren(this);
       FileSourceScanExec scan = (FileSourceScanExec) plan;
       String table = withoutMarkup(((PlannedFiles) scan.relation().location()).table());
       String obstacle = accelerator == null ? null : accelerator.obstacle(scan, conf);
-      HashMap changed = accelerator == null || obstacle != null ? new HashMap() : inSparksFormat(scan);
+      HashMap changed = accelerator == null ? new HashMap() : obstacle == null ? inSparksFormat(scan) : accelerator.converted(scan, conf);
       changed.put("tableIdentifier", Option.apply(new TableIdentifier(obstacle == null ? table : table + " (" + accelerator + " does not read it: " + obstacle + ")")));
       Object[] parts = new Object[scan.productArity()];
       for (int i = 0; i < parts.length; i++) {
@@ -92,6 +87,10 @@ public final class FileScanStrategy extends SparkStrategy {
     return name.replaceAll("\\p{Cntrl}", " ").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;");
   }
 
+  static HadoopFsRelation withFormat(HadoopFsRelation own, StructType data, FileFormat format) {
+    return new HadoopFsRelation(own.location(), own.partitionSchema(), data, own.bucketSpec(), format, own.options(), own.sparkSession());
+  }
+
   private static HashMap inSparksFormat(FileSourceScanExec scan) {
     HadoopFsRelation own = scan.relation();
     FileFormat format = own.fileFormat();
@@ -104,7 +103,7 @@ public final class FileScanStrategy extends SparkStrategy {
       if (Accelerator.canPruneBy(filter)) filters.add(filter);
     }
     HashMap changed = new HashMap();
-    changed.put("relation", new HadoopFsRelation(own.location(), own.partitionSchema(), data, own.bucketSpec(), new ParquetFileFormat(), own.options(), own.sparkSession()));
+    changed.put("relation", withFormat(own, data, new ParquetFileFormat()));
     if (ids != null) changed.put("requiredSchema", NestedFieldIds.with(scan.requiredSchema(), ids));
     changed.put("dataFilters", PythonUtils.toSeq(filters));
     return changed;

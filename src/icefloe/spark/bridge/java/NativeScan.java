@@ -25,10 +25,12 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -56,12 +58,11 @@ public final class NativeScan {
    * @param table the name in EXPLAIN
    * @param size the estimated bytes of all columns, by which Spark decides whether a join can broadcast the rows
    * @param format the Parquet format that reads the files; null for Spark's own reader, which needs no class of Icefloe in executors
-   * @param deleted the name of the boolean column that is true for deleted rows, which the plan leaves out; null to return all rows
    * @param names the columns to select, as `projection` takes them; null for all columns of the scan
    * @param nonNull the columns without nulls that the query filters by IS NOT NULL. The plan filters them too, so that Spark generates shorter code after the filter
    * @param metrics what Spark's SQL tab shows for the scan, in JSON
    */
-  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String table, Number size, FileFormat format, String deleted, String names, List nonNull, String metrics) throws Exception {
+  public LogicalPlan relation(SparkSession session, byte[] files, String constants, String data, String table, Number size, FileFormat format, String names, List nonNull, String metrics) throws Exception {
     FileScanStrategy.install(session);
     StructType constantColumns = (StructType) DataType.fromJson(constants);
     StructType withIds = (StructType) DataType.fromJson(data);
@@ -70,6 +71,9 @@ public final class NativeScan {
     // Never Spark's own class: accelerators would take the scan over, whether or not they return its rows (`FileScanStrategy`).
     FileFormat reader = format == null ? new ParquetById(withIds) : format;
     if (format != null && dataColumns != withIds) reader = ((SignedParquet) format).of(withIds);
+    // A reader other than `CountedParquet` returns deleted rows, and null in the column of them, on which the filter fails the query.
+    String deleted = format instanceof CountedParquet && Accelerator.mayReplace(session) ? ((CountedParquet) format).leftOut() : null;
+    if (deleted != null) dataColumns = dataColumns.add(deleted, DataTypes.BooleanType);
     LogicalPlan relation = LogicalRelation$.MODULE$.apply(new HadoopFsRelation(index, constantColumns, dataColumns, Option.empty(), reader, options, session), false);
     HashMap attributes = attributes(relation);
     Expression condition = deleted == null ? null : isLive((Expression) attributes.get(deleted));
@@ -81,9 +85,11 @@ public final class NativeScan {
     return names == null ? relation : projection(relation, names);
   }
 
-  /** Returns the plan that leaves out the deleted rows of a scan. `deleted` is the name of the boolean column that is true for deleted rows; a null in it fails the query. */
-  static LogicalPlan liveRows(LogicalPlan relation, String deleted) {
-    return new Filter(isLive((Expression) attributes(relation).get(deleted)), relation);
+  /** Returns whether a relation is a scan of files whose deleted rows the reader leaves out. */
+  static boolean leavesRowsOut(LogicalRelation relation) {
+    Object files = relation.relation();
+    FileFormat format = files instanceof HadoopFsRelation ? ((HadoopFsRelation) files).fileFormat() : null;
+    return format instanceof CountedParquet && ((CountedParquet) format).leftOut() != null;
   }
 
   private static Expression isLive(Expression deleted) {
@@ -119,14 +125,17 @@ public final class NativeScan {
     return projection(relation, names);
   }
 
-  /** Returns a Parquet format for a table that adds the columns of row positions and of deleted rows. `number` is the constant column with the number of a file in `positions`; `positions` is null if no row is deleted. */
-  public FileFormat counting(String table, String position, String deleted, String number, DeletedPositions positions) {
-    return new CountedParquet(table, position, deleted, number, positions, Boolean.valueOf(RowGroups.areKnown()));
+  /**
+   * Returns a Parquet format for a table that adds a column of row positions, and leaves deleted rows out, or with `returnsDeleted` adds a column of whether they are. `number` is the constant column
+   * with the number of a file in `positions`; `positions` is null if no row is deleted.
+   */
+  public FileFormat counting(String table, String position, String deleted, String number, DeletedPositions positions, boolean returnsDeleted) {
+    return new CountedParquet(table, position, deleted, number, positions, Boolean.valueOf(returnsDeleted), Boolean.valueOf(RowGroups.areKnown() && SelectedRows.areKnown()));
   }
 
-  /** Returns a Parquet format for a table that reads unsigned integers as the table's signed types; an accelerator may read the files instead unless they have unsigned integers. */
-  public FileFormat signed(String table, boolean hasUnsigned) {
-    return new SignedParquet(table, hasUnsigned, null);
+  /** Returns a Parquet format for a table that reads unsigned integers as the table's signed types. An accelerator may read the files instead, unless there is a reason against it. */
+  public FileFormat signed(String table, String obstacle) {
+    return new SignedParquet(table, obstacle, null);
   }
 
   /** Tags a plan as cacheable: later statements that read the same state of a table in the same way may use it. `bytes` is its size in memory. */

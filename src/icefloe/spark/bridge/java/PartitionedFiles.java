@@ -8,6 +8,7 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.paths.SparkPath;
@@ -21,6 +22,7 @@ import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -38,6 +40,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.internal.SQLConf;
@@ -85,9 +88,9 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     this.conditions = conditions;
   }
 
-  /** Returns the relation that is the placeholder of this scan. If `deleted` is the name of a column of deleted rows, rows for which it is true are filtered out. */
-  public LogicalPlan relation(String deleted) {
-    return deleted == null ? groups[0] : NativeScan.liveRows(groups[0], deleted);
+  /** Returns the relation that is the placeholder of this scan. */
+  public LogicalPlan relation() {
+    return groups[0];
   }
 
   /** Sets the plan that computes the rows from the placeholder. */
@@ -116,6 +119,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       parts[i] = scan.productElement(i);
       if (parts[i] == scan.scan()) parts[i] = new PartitionedFiles(this, behind, conditions);
       else if (parts[i] == scan.output()) parts[i] = PythonUtils.toSeq(output);
+      else if (parts[i] == scan.relation()) parts[i] = shown(scan.relation());
       else if (expressions != null && parts[i] == scan.keyGroupedPartitioning()) parts[i] = Option.apply(PythonUtils.toSeq(keyExpressions));
     }
     return (LogicalPlan) new Leaf(groups[0], (LogicalPlan) scan.makeCopy(parts)).apply(rows);
@@ -131,6 +135,33 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     ArrayList output = new ArrayList();
     for (int i = 0; i < columns.length; i++) output.add(groups[0].output().apply(placeIn(groups[0], columns[i])));
     return output;
+  }
+
+  /** Returns a relation whose table has a name without markup, which becomes the name of the node in Spark's UI. */
+  private static DataSourceV2Relation shown(DataSourceV2Relation relation) {
+    Object[] parts = new Object[relation.productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = relation.productElement(i) == relation.table() ? new ShownTable(relation.table()) : relation.productElement(i);
+    return (DataSourceV2Relation) relation.makeCopy(parts);
+  }
+
+  private static final class ShownTable implements Table {
+    private final Table table;
+
+    ShownTable(Table table) {
+      this.table = table;
+    }
+
+    public String name() {
+      return FileScanStrategy.withoutMarkup(table.name());
+    }
+
+    public StructType schema() {
+      return table.schema();
+    }
+
+    public Set capabilities() {
+      return table.capabilities();
+    }
   }
 
   private static int placeIn(LogicalRelation group, String column) {

@@ -2,7 +2,6 @@ package icefloe;
 
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.vectorized.ColumnVector;
 
 /** The column of the positions of a batch's rows in their file: either consecutive numbers, of which only the first is stored, or an array of ascending numbers. */
 final class Positions extends ConstantColumnVector {
@@ -15,19 +14,15 @@ final class Positions extends ConstantColumnVector {
 
   /** Sets the positions of the next batch, which has `rows` rows. */
   void follow(RowGroups groups, int rows) {
-    grow(rows);
+    if (numbers.length < rows) numbers = new long[rows];
     first = groups.read(rows, numbers);
   }
 
-  /** Copies the positions of a batch from Spark's column of positions. */
-  void copy(ColumnVector column, int rows) {
-    grow(rows);
-    for (int i = 0; i < rows; i++) numbers[i] = column.getLong(i);
+  /** Keeps the positions of the selected rows. `runs` has the first row and the row after the last one of each run of them, and `length` is the number of these. */
+  void keep(int[] runs, int length) {
+    int count = 0;
+    for (int i = 0; i < length; i += 2) for (int row = runs[i]; row < runs[i + 1]; row++) numbers[count++] = getLong(row);
     first = -1L;
-  }
-
-  private void grow(int rows) {
-    if (numbers.length < rows) numbers = new long[rows];
   }
 
   boolean areConsecutive() {

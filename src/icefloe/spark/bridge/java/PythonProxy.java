@@ -264,11 +264,13 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   /** Returns Spark's logical plan for the rows of a scan: the cached plan of an earlier statement with the same state and query; otherwise the plan that Python returns. */
   LogicalPlan rows() {
     KeptReplies kept = key == null ? null : keptReplies();
-    Object earlier = kept == null ? null : kept.get("rows " + key);
+    // Footers are read for a plan where an accelerator is on.
+    String kind = Accelerator.of(SQLConf.get()) == null ? "rows " : "accelerated rows ";
+    Object earlier = kept == null ? null : kept.get(kind + key);
     if (earlier != null) return (LogicalPlan) earlier;
     LogicalPlan plan = (LogicalPlan) once("rows");
     Long bytes = NativeScan.keptBytes(plan);
-    if (kept != null && bytes != null) kept.put("rows " + key, plan, bytes.longValue());
+    if (kept != null && bytes != null) kept.put(kind + key, plan, bytes.longValue());
     return plan;
   }
 

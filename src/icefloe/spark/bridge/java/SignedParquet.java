@@ -33,17 +33,17 @@ public class SignedParquet extends ParquetFileFormat {
   final String table; // its name, for errors
   private final transient StructType columns; // all columns that a plan may read, with the ids of nested fields, which the plan's types do not have; null if no nested field has an id
 
-  private final boolean hasUnsigned; // whether a file is known to have unsigned integers
+  private final transient String obstacle; // why no accelerator may read the files; null if it may
 
-  SignedParquet(String table, boolean hasUnsigned, StructType columns) {
+  SignedParquet(String table, String obstacle, StructType columns) {
     this.table = table;
-    this.hasUnsigned = hasUnsigned;
+    this.obstacle = obstacle;
     this.columns = columns;
   }
 
   /** Returns this format for columns whose nested fields have ids. */
   SignedParquet of(StructType columns) {
-    return new SignedParquet(table, hasUnsigned, columns);
+    return new SignedParquet(table, obstacle, columns);
   }
 
   /** Returns the columns that a plan may read, with the ids of fields inside; null where there are none. */
@@ -51,9 +51,9 @@ public class SignedParquet extends ParquetFileFormat {
     return columns;
   }
 
-  /** Returns whether a file is known to have unsigned integers. */
-  boolean hasUnsigned() {
-    return hasUnsigned;
+  /** Returns why no accelerator may read the files; null if it may. */
+  String obstacle() {
+    return obstacle;
   }
 
   /** Returns Spark's function that reads a file. A subclass overrides it to add columns. The arguments are those of `buildReaderWithPartitionValues`. */

@@ -256,7 +256,7 @@ public final class SparkRule extends Rule {
     return new Project(PythonUtils.toSeq(columns), rows);
   }
 
-  /** Returns whether a plan only selects columns of a scan of files, without computed columns, and perhaps filters out deleted rows. */
+  /** Returns whether a plan only selects columns of a scan of files, without computed columns, and perhaps filters rows. */
   private static boolean isBareScan(LogicalPlan rows) {
     if (!(rows instanceof Project) || !(scanned((Project) rows) instanceof LogicalRelation)) return false;
     Iterator columns = ((Project) rows).projectList().iterator();
@@ -305,7 +305,7 @@ public final class SparkRule extends Rule {
     }
   }
 
-  /** Splits the extractions of variants in the projections and filters above each filtered scan of files. */
+  /** Splits the extractions of variants in the projections and filters above each scan of files that is filtered, or has deleted rows. */
   private static LogicalPlan withCastsAbove(LogicalPlan plan) {
     boolean isFiltered = false;
     LogicalPlan leaf = plan;
@@ -314,7 +314,8 @@ public final class SparkRule extends Rule {
       leaf = (LogicalPlan) leaf.children().apply(0);
     }
     if (!(leaf instanceof LogicalRelation)) return (LogicalPlan) plan.mapChildren(new CastsAbove(false));
-    return isFiltered ? (LogicalPlan) new CastsAbove(true).apply(plan) : plan;
+    boolean isSelected = isFiltered || NativeScan.leavesRowsOut((LogicalRelation) leaf);
+    return isSelected ? (LogicalPlan) new CastsAbove(true).apply(plan) : plan;
   }
 
   /**
