@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe import InMemoryCatalog
+from icefloe.catalog import Catalog
 from icefloe.spec.types import LongType, StringType
 from icefloe.table import Table
 
@@ -33,13 +34,16 @@ class History:
     number: int = 0
 
     @classmethod
-    def begin(cls, seed: int) -> "History":
+    def begin(cls, seed: int, catalog: Catalog | None = None) -> "History":
+        """Create the table `db.t`, in memory or in a catalog that has the namespace."""
         chance = random.Random(seed)
-        catalog = InMemoryCatalog(f"changes{seed}")
-        catalog.create_namespace("db")
-        mode = chance.choice(["copy-on-write", "merge-on-read"])
+        if catalog is None:
+            catalog = InMemoryCatalog(f"changes{seed}")
+            catalog.create_namespace("db")
+        version = chance.choice([1, 2, 2, 3, 3])
+        mode = "copy-on-write" if version == 1 else chance.choice(["copy-on-write", "merge-on-read"])
         properties = {
-            "format-version": str(chance.choice([1, 2, 2, 3, 3])),
+            "format-version": str(version),
             **{f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")},
             "commit.manifest.min-count-to-merge": str(chance.choice([2, 100])),
         }
@@ -197,7 +201,7 @@ def upgrade(history: History) -> None:
 
 
 def change_mode(history: History) -> None:
-    mode = history.chance.choice(["copy-on-write", "merge-on-read"])
+    mode = "copy-on-write" if history.table.format_version == 1 else history.chance.choice(["copy-on-write", "merge-on-read"])
     history.table.set_properties({f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")})
 
 
@@ -247,9 +251,9 @@ OPERATIONS: dict[str, Callable[[History], Any]] = {
 WEIGHTS = {"append": 4, "delete": 3, "delete_keys": 2, "upsert": 3, "upsert_stream": 2, "overwrite": 3}
 
 
-def new_history(seed: int, steps: int) -> History:
+def new_history(seed: int, steps: int, catalog: Catalog | None = None) -> History:
     """Return a history of so many random steps."""
-    history = History.begin(seed)
+    history = History.begin(seed, catalog)
     append(history)
     history.note(None)
     for _ in range(steps):

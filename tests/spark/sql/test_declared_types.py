@@ -164,15 +164,3 @@ def test_an_exception_of_sparks_parser_is_the_one_that_it_threw(spark: SparkSess
         with pytest.raises(Exception, match="COLLATION_INVALID_NAME") as raised:
             run()
         assert "UndeclaredThrowable" not in str(raised.value)
-
-
-def test_changes_of_a_table_name_what_works(spark: SparkSession, made: Run) -> None:
-    if spark.version < "4.2":
-        pytest.skip("this Spark has no CHANGES")
-    for run in (
-        lambda: made("SELECT * FROM lake.db.t CHANGES FROM VERSION 1 TO VERSION 2"),
-        lambda: made("SELECT * FROM (SELECT id FROM lake.db.t CHANGES FROM VERSION 1) WHERE id IN (SELECT 1)"),
-    ):
-        error = error_of(run)
-        assert "lake.db.t.changes" in error
-        assert "lake.system.create_changelog_view(table => 'db.t')" in error

@@ -8,6 +8,7 @@ from icefloe.spec.schema.metadata_columns import (
     CHANGE_ORDINAL,
     CHANGE_TYPE,
     COMMIT_SNAPSHOT_ID,
+    COMMIT_TIMESTAMP,
     DELETED,
     FILE,
     LAST_UPDATED_SEQUENCE_NUMBER,
@@ -24,4 +25,13 @@ CHANGE_COLUMNS = (CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID)
 
 def feed_metadata_columns(metadata: TableMetadata) -> Sequence[NestedField]:
     """Return the metadata columns that changes have on request."""
-    return (FILE, POS, DELETED, SPEC_ID, partition_column(table_partition_type(metadata)), ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
+    return (
+        FILE,
+        POS,
+        DELETED,
+        SPEC_ID,
+        partition_column(table_partition_type(metadata)),
+        ROW_ID,
+        LAST_UPDATED_SEQUENCE_NUMBER,
+        COMMIT_TIMESTAMP,
+    )

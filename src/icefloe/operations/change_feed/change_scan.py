@@ -17,7 +17,7 @@ from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS, feed_metadata_columns
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
-from icefloe.operations.change_feed.row_pairs import Identity, net_changes, with_updates, without_carry_overs
+from icefloe.operations.change_feed.row_pairs import Identity, cancel_pairs, with_updates
 from icefloe.operations.other_frames import pandas_frame
 from icefloe.operations.parallel_requests import SERIAL_BYTES, in_threads
 from icefloe.scan.change_planner import ChangedFile, ChangePlan, plan_changes
@@ -32,12 +32,24 @@ from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
-from icefloe.spec.schema.metadata_columns import DELETED, LINEAGE_COLUMNS, is_reserved
+from icefloe.spec.schema.metadata_columns import (
+    CHANGE_ORDINAL,
+    CHANGE_TYPE,
+    COMMIT_SNAPSHOT_ID,
+    COMMIT_TIMESTAMP,
+    DELETED,
+    LINEAGE_COLUMNS,
+    ROW_ID,
+    is_reserved,
+)
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import relax_required_fields
+from icefloe.spec.types import NestedField
 
 # The format version from which on rows have ids.
 LINEAGE_VERSION = 3
+# The greatest time that a column of microseconds can have.
+_MOST_MICROSECONDS = 2**63 - 1
 # Keys of a snapshot's summary that count removed rows.
 _REMOVALS = ("deleted-data-files", "added-delete-files")
 
@@ -78,14 +90,24 @@ class SnapshotChanges:
     ordinal: int
     plan: ChangePlan
 
+    def constants(self, kind: str) -> dict[int, Any]:
+        """Return the values that all changes of one kind (`INSERT`, `DELETE`) have, by the field ids of their columns."""
+        time_us = self.snapshot.timestamp_ms * 1000
+        return {
+            CHANGE_TYPE.field_id: kind,
+            CHANGE_ORDINAL.field_id: self.ordinal,
+            COMMIT_SNAPSHOT_ID.field_id: self.snapshot.snapshot_id,
+            COMMIT_TIMESTAMP.field_id: None if abs(time_us) > _MOST_MICROSECONDS else time_us,
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeScan:
     """A scan of the changes of a range of snapshots. It is immutable: `filter`, `select` and similar methods return a new scan.
 
     A row has the columns of the table in its current schema, then `_change_type` (INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER), `_change_ordinal` (the number
-    of the snapshot among those that changed rows) and `_commit_snapshot_id`. The metadata columns `_file`, `_pos`, `_spec_id`, `_partition`, `_row_id` and
-    `_last_updated_sequence_number` can be selected by name.
+    of the snapshot among those that changed rows) and `_commit_snapshot_id`. The metadata columns `_file`, `_pos`, `_spec_id`, `_partition`, `_row_id`,
+    `_last_updated_sequence_number` and `_commit_timestamp` can be selected by name.
 
     Attributes:
         table_name: The name of the table, for errors.
@@ -265,27 +287,43 @@ class ChangeScan:
             names |= {column.name for column in LINEAGE_COLUMNS}
         if self.deduplication is DeduplicationMode.NET_CHANGES:
             names |= {column.name for column in table_columns}
-        elif self._filters_pairs:
+        elif self.filters_pairs:
             tested = filter_field_ids(bind(self.row_filter, self.metadata.schema(), self.case_sensitive))
             names |= {column.name for column in table_columns if not tested.isdisjoint(Schema(column).field_ids)}
-        unread = {DELETED.name, *(column.name for column in CHANGE_COLUMNS)}
-        chosen = [column for column in schema.fields if column.name in names - unread]
+        unread = {DELETED.field_id, *(column.field_id for column in (*CHANGE_COLUMNS, COMMIT_TIMESTAMP))}
+        chosen = [column for column in schema.fields if column.name in names and column.field_id not in unread]
         # At least one column is read, because an Arrow table without columns has no row count.
         return Schema(*(chosen or table_columns[:1]))
+
+    @property
+    def constant_columns(self) -> Sequence[NestedField]:
+        """The columns that are constant in the changes of one kind of a snapshot: those of the change, and the time of the commit if it is selected."""
+        return (*CHANGE_COLUMNS, *(column for column in self.projection().fields if column == COMMIT_TIMESTAMP))
 
     @property
     def _uses_ids(self) -> bool:
         return self.identity.has_ids and (self.computes_updates or self.deduplication is not DeduplicationMode.NONE)
 
     @property
-    def _filters_pairs(self) -> bool:
+    def filters_pairs(self) -> bool:
         """Whether the filter is applied after rows were paired."""
         return self.row_filter != self.pushed_filter
 
-    def compares_values(self, plan: ChangePlan) -> bool:
-        """Return whether the values of all columns must be read to recognize rows that a snapshot only copied."""
+    def all_columns(self, columns: Schema) -> Schema:
+        """Return all columns of the table, with the metadata columns among `columns`."""
+        return Schema(*(column for column in self.schema.fields if not is_reserved(column.field_id) or column in columns.fields))
+
+    def may_copy_rows(self, plan: ChangePlan) -> bool:
+        """Return whether the rows that a snapshot only copied must be found and left out.
+
+        A snapshot that removes no file copies no row with its row id: rows that it writes are new or updated.
+        """
         if self.deduplication is DeduplicationMode.NONE or not plan.may_copy_rows:
             return False
+        return self.compares_values(plan) or bool(plan.removed.kept.files)
+
+    def compares_values(self, plan: ChangePlan) -> bool:
+        """Return whether copied rows are found by the values of all columns, because rows have no row ids."""
         return not self.identity.has_ids or plan.lacks_row_ids
 
     def to_arrow(self) -> Any:
@@ -301,14 +339,17 @@ class ChangeScan:
             FormatError: a file is damaged, or violates the format.
         """
         projection, columns = self.projection(), self.columns_to_read()
-        parts = [self._rows_of_snapshot(changes, columns) for changes in self.plan()]
-        rows = pa.concat_tables([schema_to_arrow(Schema(*columns.fields, *CHANGE_COLUMNS)).empty_table(), *parts])
+        parts, has_ids = [], self.identity.has_ids
+        for changes in self.plan():
+            parts.append(self._rows_of_snapshot(changes, columns))
+            has_ids = has_ids and not changes.plan.lacks_row_ids
+        rows = pa.concat_tables([schema_to_arrow(Schema(*columns.fields, *self.constant_columns)).empty_table(), *parts])
         is_net = self.deduplication is DeduplicationMode.NET_CHANGES
         if is_net:
-            rows = net_changes(rows, self.metadata.schema().names, self.identity)
+            rows = cancel_pairs(rows, self.net_columns(has_ids=has_ids))
         if self.computes_updates:
             rows = with_updates(rows, self.identity, self.table_name, of_each_snapshot=not is_net)
-        if self._filters_pairs:
+        if self.filters_pairs:
             rows = self._filter_rows(rows)
         if DELETED.name in projection.names:  # only live rows are compared
             rows = rows.append_column(DELETED.name, pa.repeat(pa.scalar(False), len(rows)))
@@ -316,10 +357,8 @@ class ChangeScan:
 
     def _rows_of_snapshot(self, changes: SnapshotChanges, columns: Schema) -> Any:
         """Return the changed rows of one snapshot, deleted rows first, with the columns of the change and without copied rows if they are left out."""
-        table_columns = self.metadata.schema().names
-        read = columns
-        if self.compares_values(changes.plan):
-            read = Schema(*(column for column in self.schema.fields if column.name in table_columns or column in columns.fields))
+        may_copy, by_values = self.may_copy_rows(changes.plan), self.compares_values(changes.plan)
+        read = self.all_columns(columns) if may_copy and by_values else columns
         reader = self.reader(read)
 
         def rows_of(file: ChangedFile) -> list[tuple[str, Any]]:
@@ -329,11 +368,23 @@ class ChangeScan:
         tables = []
         for change in (DELETE, INSERT):
             rows = pa.Table.from_batches([batch for kind, batch in batches if kind == change], schema_to_arrow(read))
-            tables.append(with_change_columns(rows, change, changes.ordinal, changes.snapshot.snapshot_id))
+            constants = changes.constants(change)
+            for column in self.constant_columns:
+                target = schema_to_arrow(Schema(column)).field(0)
+                rows = rows.append_column(target, pa.repeat(pa.scalar(constants[column.field_id], target.type), len(rows)))
+            tables.append(rows)
         rows = pa.concat_tables(tables)
-        if self.deduplication is not DeduplicationMode.NONE and changes.plan.may_copy_rows:
-            rows = without_carry_overs(rows, table_columns, self.identity)
-        return rows.select([*columns.names, *(column.name for column in CHANGE_COLUMNS)])
+        if may_copy:
+            rows = cancel_pairs(rows, self.metadata.schema().names if by_values else [column.name for column in LINEAGE_COLUMNS])
+        return rows.select([*columns.names, *(column.name for column in self.constant_columns)])
+
+    def net_columns(self, *, has_ids: bool) -> Sequence[str]:
+        """Return the columns in which a deleted and an inserted row must be equal to cancel out in net changes.
+
+        Args:
+            has_ids: whether all rows have row ids.
+        """
+        return [*self.metadata.schema().names, *([ROW_ID.name] if has_ids else [])]
 
     def _filter_rows(self, rows: Any) -> Any:
         schema = self.metadata.schema()
@@ -354,14 +405,6 @@ class ChangeScan:
             IcefloeError: as for `to_arrow`.
         """
         return pandas_frame(self.to_arrow(), **options)
-
-
-def with_change_columns(rows: Any, change: str, ordinal: int, snapshot_id: int) -> Any:
-    """Return an Arrow table of changed rows with the columns `_change_type`, `_change_ordinal` and `_commit_snapshot_id`."""
-    for column, value in zip(CHANGE_COLUMNS, (change, ordinal, snapshot_id), strict=True):
-        target = schema_to_arrow(Schema(column)).field(0)
-        rows = rows.append_column(target, pa.repeat(pa.scalar(value, target.type), len(rows)))
-    return rows
 
 
 def _removes_rows(manifest: ManifestFile, snapshot: Snapshot) -> bool:

@@ -6,7 +6,6 @@ row groups with changed rows are read then. `icefloe.scan.change_planner` plans 
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from pyroaring import BitMap64, FrozenBitMap64
 
 from icefloe.datafile.data_file_reader import read_task
 from icefloe.datafile.deletes.delete_loader import DeleteLoader, FileDeletes
+from icefloe.datafile.deletes.equality_key_set import EqualityKeySet
 from icefloe.scan.change_planner import ChangedFile
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spec.arrow_values import numpy_of
@@ -98,28 +98,31 @@ class ChangedFileReader:
             if change in kinds:
                 yield from ((change, batch) for batch in self._read(file.task, self.projection))
             return
-        deleted, inserted, equality = self.changed_positions(before, after)
+        equality: tuple[EqualityKeySet, ...] = ()
+        by_position = self.changes_by_position(before, after)
+        if by_position is None:
+            old, new = (self._deleted_positions(task) for task in (before, after))
+            by_position = new - old, old - new
+        else:
+            equality = self.deletes.deletes_of(before, self.schema).equality
         # In a table that was upgraded, only the second snapshot may have row ids for the file.
         task = after if before.file.first_row_id is None else before
-        for change, positions in ((DELETE, deleted), (INSERT, inserted)):
+        for change, positions in zip((DELETE, INSERT), by_position, strict=True):
             if positions and change in kinds:
                 rows = FileDeletes(AllBut(DeletionVector(positions)), equality)
-                yield from ((change, batch) for batch in self._read(replace(task, residual=after.residual), self.projection, rows))
+                yield from ((change, batch) for batch in self._read(task, self.projection, rows))
 
-    def changed_positions(self, before: FileScanTask, after: FileScanTask) -> tuple[FrozenBitMap64, FrozenBitMap64, tuple[Any, ...]]:
+    def changes_by_position(self, before: FileScanTask, after: FileScanTask) -> tuple[FrozenBitMap64, FrozenBitMap64] | None:
         """Return the positions of the changed rows of a file that two snapshots have with different deletes.
 
         Returns:
-            The positions of deleted rows; those of inserted rows, which were deleted in the first snapshot only; and sets of deleted keys. Rows that have a
-            deleted key are in neither snapshot. If the snapshots have different equality deletes, none of the positions is of such a row.
+            The positions of deleted and of inserted rows, of which those with a key that equality deletes delete are in neither snapshot. None if the snapshots
+            have different equality deletes.
         """
-        if _equality_files(before) == _equality_files(after):
-            old, new = (self._deleted_by_position(task) for task in (before, after))
-            equality = self.deletes.deletes_of(before, self.schema).equality
-        else:
-            old, new = (self._deleted_positions(task) for task in (before, after))
-            equality = ()
-        return new - old, old - new, equality
+        if _equality_files(before) != _equality_files(after):
+            return None
+        old, new = (self._deleted_by_position(task) for task in (before, after))
+        return new - old, old - new
 
     def _deleted_by_position(self, task: FileScanTask) -> FrozenBitMap64:
         vector = self.deletes.positions_of(task)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from icefloe.errors import InvalidInputError
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT
 from icefloe.spec.arrow_values import array_of_chunks, mask_array, numpy_of
-from icefloe.spec.schema.metadata_columns import CHANGE_TYPE, COMMIT_SNAPSHOT_ID, LINEAGE_COLUMNS, ROW_ID
+from icefloe.spec.schema.metadata_columns import CHANGE_TYPE, COMMIT_SNAPSHOT_ID, ROW_ID
 from icefloe.spec.temporal_arrays import as_numbers, python_list
 
 UPDATE_BEFORE, UPDATE_AFTER = "UPDATE_BEFORE", "UPDATE_AFTER"
@@ -36,34 +36,17 @@ class Identity:
     columns: tuple[str, ...]
 
 
-def without_carry_overs(rows: Any, columns: Sequence[str], identity: Identity) -> Any:
-    """Return the changes of one snapshot without rows that were only copied: each deleted row cancels one inserted row that is the same.
-
-    Rows are the same if their row ids and the numbers of their last updates are equal. If a row has no id, as in tables that were upgraded, all rows are
-    compared by their values.
-
-    Args:
-        rows: The changes, an Arrow table with the column `_change_type`, and with the lineage columns if `identity` has ids.
-        columns: Names of the table's columns.
-        identity: What identifies a row.
-    """
-    by_id = identity.has_ids and not any(rows[column.name].null_count for column in LINEAGE_COLUMNS)
-    numbers, removed = _row_numbers(rows, [column.name for column in LINEAGE_COLUMNS] if by_id else columns), _is_removed(rows)
-    return rows.filter(mask_array(_surplus(numbers, removed)))
-
-
-def net_changes(rows: Any, columns: Sequence[str], identity: Identity) -> Any:
-    """Return the changes of several snapshots without those that others undo: each deleted row cancels one inserted row with the same values and row id.
+def cancel_pairs(rows: Any, columns: Sequence[str]) -> Any:
+    """Return changes without the rows that cancel out: each deleted row cancels one inserted row that is equal in some columns.
 
     Of equal changes the first deletes and the last inserts remain.
 
     Args:
-        rows: The changes in the order of the snapshots, as for `without_carry_overs`.
-        columns: Names of the table's columns.
-        identity: What identifies a row.
+        rows: The changes, in the order of the snapshots: an Arrow table with the column `_change_type`.
+        columns: Names of the columns that are compared. For rows that a snapshot only copied these are the lineage columns, or all columns of the table where
+            rows have no ids; for changes that other snapshots undo, all columns of the table, and the row id if all rows have one.
     """
-    by_id = identity.has_ids and not rows[ROW_ID.name].null_count
-    numbers, removed = _row_numbers(rows, [*columns, *([ROW_ID.name] if by_id else [])]), _is_removed(rows)
+    numbers, removed = _row_numbers(rows, columns), _is_removed(rows)
     return rows.filter(mask_array(_surplus(numbers, removed)))
 
 

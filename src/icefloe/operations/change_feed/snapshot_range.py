@@ -80,6 +80,21 @@ def _find_snapshot(metadata: TableMetadata, table_name: str, bound: int | str) -
         ) from error
 
 
+def time_bound(microseconds: int) -> dt.datetime:
+    """Return the time so many microseconds after 1970-01-01 UTC.
+
+    Raises:
+        InvalidInputError: The time is not in the years 1 to 9999.
+    """
+    try:
+        return _EPOCH + microseconds * _MICROSECOND
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"the time {microseconds} microseconds after 1970 is not in the years 1 to 9999",
+            next_step="give a time between them, or a snapshot",
+        ) from error
+
+
 def _count_later(line: Sequence[Snapshot], time_us: int) -> int:
     """Return how many of the first snapshots of a line, which begins with the newest, are later than a time."""
     return next((place for place, snapshot in enumerate(line) if snapshot.timestamp_ms * _MICROSECONDS <= time_us), len(line))

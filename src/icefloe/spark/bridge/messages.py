@@ -62,6 +62,33 @@ class TableToLoad(TableMessage):
     known_state: NotRequired[str]
 
 
+class ChangelogRange(TypedDict):
+    """A range of versions or times. `kind` is the name of Spark's class: `VersionRange`, `TimestampRange` (microseconds since 1970) or `UnboundedRange`."""
+
+    kind: str
+    startingVersion: NotRequired[str]
+    endingVersion: NotRequired[str | None]
+    startingTimestamp: NotRequired[int]
+    endingTimestamp: NotRequired[int | None]
+    startingBoundInclusive: bool
+    endingBoundInclusive: bool
+
+
+class ChangelogContext(TypedDict):
+    """The clause CHANGES of a query: the range, the deduplication mode as `NONE`, `DROP_CARRYOVERS` or `NET_CHANGES`, and whether updates are computed."""
+
+    range: ChangelogRange
+    deduplicationMode: str
+    computeUpdates: bool
+
+
+class ChangelogToLoad(TableMessage):
+    """A table whose changes are read, with the options of the read."""
+
+    context: ChangelogContext
+    options: dict[str, str]
+
+
 class TablesToLoad(TypedDict):
     """The tables of one catalog in a statement, in their current state."""
 

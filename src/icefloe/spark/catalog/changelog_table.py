@@ -1,26 +1,26 @@
 """`ChangelogTable`: the metadata table `changes` in SQL, over a range of snapshots; and the procedure `create_changelog_view`, which creates a view of it.
 
-`icefloe.metadata_tables.changes` defines and computes the rows. Spec: Snapshots.
+`icefloe.spark.scan.change_feed` reads the rows. Spec: Snapshots.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from icefloe.catalog.catalog import Catalog
-from icefloe.errors import InvalidInputError, UnsupportedFeatureError
-from icefloe.metadata_tables.changes import changes
-from icefloe.metadata_tables.schemas import changes_metadata_columns, changes_schema
+from icefloe.errors import InvalidInputError
+from icefloe.metadata_tables.schemas import changes_metadata_columns
+from icefloe.operations.change_feed.change_scan import ChangeScan, DeduplicationMode
+from icefloe.operations.change_feed.snapshot_range import Bound, time_bound
 from icefloe.operations.loaded_table import TableReader
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
-from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable, frame_of
+from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable
+from icefloe.spark.scan.change_feed import changes_frame
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.spark_scan import metadata_columns
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, with_options
-from icefloe.spec.metadata.table_history import ancestors
-from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import ListType, NestedField, StringType
 
@@ -55,22 +55,20 @@ class ChangelogTable(SparkMetadataTable):
 class ChangelogScan(MetadataTableScan):
     """A scan of the metadata table `changes`."""
 
-    def _rows(self) -> Any:
-        snapshot_range = changes_range(self._selected.table, self._query["options"], self._snapshot_id())
-        return _rows(self._selected.table, snapshot_range, columns=self._columns or ["_change_ordinal"])
+    def _frame(self) -> DataFrame:
+        names = self._columns or ["_change_ordinal"]
+        return changes_frame(self._spark, changes_in(self._selected.table, self._query["options"], self._snapshot_id()).select(*names))
 
 
-def changes_range(table: TableReader, options: Mapping[str, str], end: int | None = None) -> tuple[int | None, int | None] | None:
-    """Determine the range of snapshots from read options.
+def changes_in(table: TableReader, options: Mapping[str, str], end: int | None = None, **more: Any) -> ChangeScan:
+    """Return a scan of the changes in the range of snapshots that read options select; copied rows are changes, unless `more` has another mode.
 
     Args:
         table: the table.
         options: read options: `start-snapshot-id` or `start-timestamp`, exclusive; `end-snapshot-id` or `end-timestamp`, inclusive. Timestamps are
             milliseconds since 1970-01-01 UTC.
         end: id of the snapshot in the table's name; None if the name has no snapshot.
-
-    Returns:
-        The ids of the snapshots before the first change and of the last change; None if no snapshot is in the range.
+        **more: arguments of `table.changes`.
 
     Raises:
         InvalidInputError: a value is not a number, the start or the end is set twice, or the start is not before the end.
@@ -92,23 +90,9 @@ def changes_range(table: TableReader, options: Mapping[str, str], end: int | Non
             table=table.full_name,
             next_step="give a start-timestamp that is less than end-timestamp",
         )
-    last_id = ends.get("end-snapshot-id", table.metadata.current_snapshot_id if end is None else end)
-    history = [(snapshot.snapshot_id, snapshot.timestamp_ms) for snapshot in ancestors(table.metadata, last_id)]
-    if end_ms is not None:
-        history = [(snapshot_id, time_ms) for snapshot_id, time_ms in history if time_ms <= end_ms]
-        last_id = history[0][0] if history else None
-    start_id = ends.get("start-snapshot-id")
-    if start_ms is not None:
-        start_id = next((snapshot_id for snapshot_id, time_ms in history if time_ms <= start_ms), None)
-    return None if last_id is None or start_id == last_id else (start_id, last_id)
-
-
-def _rows(table: TableReader, snapshot_range: tuple[int | None, int | None] | None, **options: Any) -> Any:
-    if snapshot_range is None:
-        schema = changes_schema(table.metadata)
-        all_columns = Schema(*schema.fields, *changes_metadata_columns(table.metadata))
-        return schema_to_arrow(all_columns).empty_table().select(options.get("columns") or schema.names)
-    return changes(table, start_snapshot_id=snapshot_range[0], end_snapshot_id=snapshot_range[1], **options)
+    start: Bound | None = ends.get("start-snapshot-id") if start_ms is None else time_bound(start_ms * 1000)
+    last: Bound | None = ends.get("end-snapshot-id", end) if end_ms is None else time_bound(end_ms * 1000)
+    return table.changes(start, last, **{"deduplication_mode": DeduplicationMode.NONE, **more})
 
 
 def _number(name: str, text: str) -> int:
@@ -136,21 +120,15 @@ def session_procedures(spark: SparkSession) -> Mapping[str, Procedure]:
     ) -> Rows:
         """Create a temporary view of the rows that snapshots added and deleted, without rows that were only copied."""
         loaded = catalog.load_table(table)
-        if net_changes:
-            raise UnsupportedFeatureError("net changes over several snapshots are not computed", next_step="leave net_changes out")
-        schema = loaded.schema()
-        identifier_names = [name for name in map(schema.find_column_name, sorted(schema.identifier_field_ids)) if name is not None]
-        columns = list(identifier_columns) if identifier_columns is not None else identifier_names
-        updates = compute_updates if compute_updates is not None else identifier_columns is not None
-        if updates and not columns:
-            raise InvalidInputError(
-                f"{loaded.full_name} has no identifier fields, by which updates are found",
-                table=loaded.full_name,
-                next_step="give identifier_columns, or ALTER TABLE ... SET IDENTIFIER FIELDS",
-            )
-        rows = _rows(loaded, changes_range(loaded, options or {}), carry_overs=False, identifier_columns=columns if updates else ())
+        scan = changes_in(
+            loaded,
+            options or {},
+            deduplication_mode=DeduplicationMode.NET_CHANGES if net_changes else DeduplicationMode.DROP_CARRYOVERS,
+            compute_updates=compute_updates if compute_updates is not None else identifier_columns is not None,
+            identifier_columns=identifier_columns,
+        )
         view = changelog_view or f"`{loaded.name()[-1]}_changes`"
-        frame_of(spark, rows, changes_schema(loaded.metadata)).createOrReplaceTempView(view)
+        changes_frame(spark, scan).createOrReplaceTempView(view)
         return [(view,)]
 
     return {create_changelog_view.name: create_changelog_view}

@@ -23,6 +23,7 @@ from icefloe.operations.write_result import WriteResult
 from icefloe.procedures.procedure_registry import procedures_by_name
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import (
+    ChangelogToLoad,
     FunctionMessage,
     NamespaceChanges,
     NamespaceDefinition,
@@ -41,6 +42,7 @@ from icefloe.spark.bridge.messages import (
 from icefloe.spark.bridge.spark_errors import AnalysisError
 from icefloe.spark.catalog.alter_table import Change, alter, change_columns
 from icefloe.spark.catalog.changelog_table import CHANGES, ChangelogTable, session_procedures
+from icefloe.spark.catalog.spark_changelog import SparkChangelog
 from icefloe.spark.catalog.spark_metadata_table import SparkMetadataTable
 from icefloe.spark.catalog.spark_procedures import SparkProcedure
 from icefloe.spark.catalog.spark_table import SparkTable
@@ -143,6 +145,11 @@ class SparkCatalog(PythonCallback):
             table_class = ChangelogTable if selected.metadata_table == CHANGES else SparkMetadataTable
             return table_class(self._spark, self.name, selected, selected.metadata_table)
         return self._load(selected, request)
+
+    @connector_method
+    def load_changelog(self, request: ChangelogToLoad) -> SparkChangelog:
+        """Return the changes of a table in the range of the request, for CHANGES in SQL and `spark.read.changes` of Spark 4.2 and later."""
+        return SparkChangelog(self._spark, self.name, select(self._catalog, request["table"]), request["context"])
 
     @connector_method
     def load_tables(self, request: TablesToLoad) -> tuple[SparkTable, ...]:

@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 from pyspark.sql.types import StructType as SparkStruct
+from pyspark.sql.types import TimestampType as SparkTimestamp
 
 from icefloe.spark.types.arrow_conversion import to_spark_form
 from icefloe.spark.types.spark_types import column_named, schema_to_struct
@@ -51,7 +52,13 @@ _CONSTANTS: Mapping[int, tuple[tuple[str, Any, str], ...]] = {
         (_FIRST_ROW_ID, LongType(), "first_row_id"),
         (_SEQUENCE_NUMBER, LongType(), "sequence_number"),
     ),
+    # The columns of changes, which a scan of changes adds to its planned files under these names.
+    names.CHANGE_TYPE.field_id: ((f"{OWN_PREFIX}change type", StringType(), names.CHANGE_TYPE.name),),
+    names.CHANGE_ORDINAL.field_id: ((f"{OWN_PREFIX}change ordinal", IntegerType(), names.CHANGE_ORDINAL.name),),
+    names.COMMIT_SNAPSHOT_ID.field_id: ((f"{OWN_PREFIX}commit snapshot", LongType(), names.COMMIT_SNAPSHOT_ID.name),),
+    names.COMMIT_TIMESTAMP.field_id: ((f"{OWN_PREFIX}commit time", SparkTimestamp(), names.COMMIT_TIMESTAMP.name),),
 }
+_LINEAGE_IDS = frozenset(column.field_id for column in names.LINEAGE_COLUMNS)
 # Metadata columns that are computed from the row's position in its file.
 OF_POSITIONS = frozenset([names.POS.field_id, names.ROW_ID.field_id])
 
@@ -109,14 +116,12 @@ class MetadataColumns:
         return {field_id: is_deleted if field_id == names.DELETED.field_id else self._column(field_id) for field_id in self.field_ids}
 
     def _column(self, field_id: int) -> Column:
-        if field_id == names.FILE.field_id:
-            return column_named(_FILE)
         if field_id == names.POS.field_id:
             return row_position()
-        if field_id == names.SPEC_ID.field_id:
-            return column_named(_SPEC_ID)
         if field_id == names.PARTITION_FIELD_ID:
             return self._partition()
+        if field_id not in _LINEAGE_IDS:
+            return column_named(_CONSTANTS[field_id][0][0])
         first_row_id = column_named(_FIRST_ROW_ID)
         if field_id == names.ROW_ID.field_id:
             inherited = first_row_id + row_position()
@@ -157,7 +162,12 @@ def position_name_conflict(schemas: Iterable[Schema]) -> str:
     return "" if conflict is None else f"one of its columns for row positions has the name of the column {conflict}, present or former"
 
 
-_ARROW: Mapping[type[Any], Any] = {StringType: pa.string(), IntegerType: pa.int32(), LongType: pa.int64()}
+_ARROW: Mapping[type[Any], Any] = {
+    StringType: pa.string(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    SparkTimestamp: pa.timestamp("us", "UTC"),
+}
 
 
 def _column(files: Any, name: str, kind: Any) -> Any:

@@ -49,8 +49,10 @@ class DeletedRows:
     Every position is below `MOST_POSITIONS`. Several scans may share an object, so that executors receive its positions only once.
     """
 
-    def __init__(self, vectors: Sequence[DeletionVector | None]) -> None:
+    def __init__(self, vectors: Sequence[DeletionVector | None], *, only_these: bool = False) -> None:
+        """Create the object. With `only_these` a scan needs no other rows, so that row groups without a position are not read."""
         self.vectors = tuple(vectors)
+        self.only_these = only_these
         self._sent: tuple[SparkContext, Any] | None = None
 
     @cached_property

@@ -6,6 +6,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +37,33 @@ TASKS_COLUMN = "tasks"
 _VALUES = TaskValues()
 
 
+class PackedTask(Protocol):
+    """A part of a scan that is packed for Spark's tasks; `length` is the number of bytes to read."""
+
+    @property
+    def length(self) -> int:
+        """The number of bytes of the file that are read."""
+        ...
+
+
+class PackedTaskReader(Protocol):
+    """A function for `mapInArrow` that takes batches of packed tasks, and returns batches of their rows, with the columns of its projection."""
+
+    @property
+    def projection(self) -> Schema:
+        """The columns of the rows."""
+        ...
+
+    @property
+    def values(self) -> TaskValues:
+        """What packs and unpacks the tasks."""
+        ...
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the tasks that are packed in the batches."""
+        ...
+
+
 @dataclass(frozen=True)
 class TaskReader:
     """A function for `mapInArrow`: it takes batches of packed scan tasks, and returns batches of the rows of their files."""
@@ -47,16 +75,18 @@ class TaskReader:
     name_mapping: NameMapping | None = None
     deletes: DeleteLoader | None = None  # each Spark task has its own copy, which is empty at first
 
+    @property
+    def values(self) -> TaskValues:
+        """What packs and unpacks the tasks."""
+        return _VALUES
+
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the live rows of the scan tasks that are packed in the batches."""
-        for batch in batches:
-            for packed in batch.column(0).to_pylist():
-                for task in _VALUES.from_bytes(packed, list):
-                    yield from self.rows(task)
+        for task in unpack_tasks(self.values, batches):
+            yield from self.rows(task)
 
     def rows(self, task: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Read the live rows of a scan task that match its residual filter, and yield them as batches that Spark accepts (see `to_spark_form`)."""
-        fields = self.projection.fields
         batches = read_task(
             self.io,
             task,
@@ -67,11 +97,22 @@ class TaskReader:
             deletes=self.deletes,
         )
         for batch in with_advice_about_workers(batches):
-            if any(needs_conversion(field.field_type) for field in fields):
-                arrays = [to_spark_form(batch.column(index), field.field_type) for index, field in enumerate(fields)]
-                yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
-            else:
-                yield batch
+            yield batch_for_spark(batch, self.projection)
+
+
+def batch_for_spark(batch: pa.RecordBatch, projection: Schema) -> pa.RecordBatch:
+    """Return a batch with the columns of a projection in the form that Spark accepts (see `to_spark_form`)."""
+    if not any(needs_conversion(field.field_type) for field in projection.fields):
+        return batch
+    arrays = [to_spark_form(batch.column(index), field.field_type) for index, field in enumerate(projection.fields)]
+    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in projection.fields])
+
+
+def unpack_tasks(values: TaskValues, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """Yield the tasks that are packed in batches."""
+    for batch in batches:
+        for packed in batch.column(0).to_pylist():
+            yield from values.from_bytes(packed, list)
 
 
 def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,7 +124,7 @@ def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def python_rows(
-    spark: SparkSession, tasks: Sequence[FileScanTask], reader: TaskReader, name: str, size: int, metrics: Sequence[ScanMetric]
+    spark: SparkSession, tasks: Sequence[PackedTask], reader: PackedTaskReader, name: str, size: int, metrics: Sequence[ScanMetric]
 ) -> DataFrame:
     """Return a lazy DataFrame of the rows of scan tasks, which Python reads in Spark's tasks.
 
@@ -97,7 +138,7 @@ def python_rows(
         size: The estimated bytes of the rows, for Spark's optimizer.
         metrics: What Spark's SQL tab shows for the scan, unless Spark converts the batches.
     """
-    packed = [_VALUES.to_bytes(group) for group in _task_groups(tasks, max(2, spark.sparkContext.defaultParallelism))]
+    packed = [reader.values.to_bytes(group) for group in _task_groups(tasks, max(2, spark.sparkContext.defaultParallelism))]
     columns = schema_to_struct(reader.projection, field_ids=False)
     batches = _rows_of_batches(spark, packed, reader, columns, name, size, metrics)
     if batches is not None:
@@ -109,7 +150,7 @@ def python_rows(
 def _rows_of_batches(
     spark: SparkSession,
     packed: Sequence[bytes],
-    reader: TaskReader,
+    reader: PackedTaskReader,
     columns: StructType,
     name: str,
     size: int,
@@ -136,14 +177,14 @@ def _one_row_each(spark: SparkSession, values: Sequence[bytes]) -> DataFrame:
     return DataFrame(session.createDataFrame(partitions, schema), spark)
 
 
-def _task_groups(tasks: Sequence[FileScanTask], parallelism: int) -> Iterator[list[FileScanTask]]:
+def _task_groups(tasks: Sequence[PackedTask], parallelism: int) -> Iterator[list[PackedTask]]:
     """Divide scan tasks into groups of about equal bytes, one group for each Spark task. The order of the scan tasks is kept.
 
     There are as many groups as are needed for `BYTES_PER_TASK` bytes each, but at least `parallelism`, unless there are fewer scan tasks.
     """
     total = sum(task.length for task in tasks)
     count = max(parallelism, -(-total // BYTES_PER_TASK))
-    groups: dict[int, list[FileScanTask]] = {}
+    groups: dict[int, list[PackedTask]] = {}
     start = 0
     for task in tasks:
         middle = 2 * start + task.length  # twice the position of the task's middle byte among all bytes

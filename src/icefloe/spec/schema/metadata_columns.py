@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from icefloe.spec.types import BooleanType, IntegerType, LongType, NestedField, StringType, StructType
+from icefloe.spec.types import BooleanType, IntegerType, LongType, NestedField, StringType, StructType, TimestamptzType
 
 # Field ids above this are reserved for metadata columns. Spec: Reserved Field IDs.
 MAX_USER_FIELD_ID = 2147483447
@@ -47,6 +47,9 @@ RESERVED_FIELD_IDS: Mapping[int, str] = {
     PARTITION_FIELD_ID: PARTITION_NAME,
     DELETE_ROW_FIELD_ID: DELETE_ROW_NAME,
 }
+
+# A column that the specification does not define: the time of a change. Its field id is the smallest reserved one, and is in no file.
+COMMIT_TIMESTAMP = NestedField(2147483448, "_commit_timestamp", TimestamptzType(), False, "Time of the commit of the change")
 
 
 def partition_column(partition: StructType) -> NestedField:

@@ -17,7 +17,7 @@ from icefloe.formatting import MOST_SHOWN, count_text, short_text
 from icefloe.notebook import ShownInNotebooks
 from icefloe.spec.nested_values import default_problem, with_field_ids
 from icefloe.spec.schema.arrow_types import field_to_arrow
-from icefloe.spec.schema.metadata_columns import MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved, with_lineage
+from icefloe.spec.schema.metadata_columns import COMMIT_TIMESTAMP, MAX_USER_FIELD_ID, RESERVED_FIELD_IDS, is_reserved, with_lineage
 from icefloe.spec.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UnknownType, children
 
 Fields = tuple[NestedField, ...]
@@ -431,7 +431,7 @@ def _problems(schema: Schema) -> Iterator[Problem]:
             yield Problem(where=name, what="two columns have this name; rename one of them")
         if not field.name:
             yield Problem(where=name, what=f"field {field.field_id} has an empty name")
-        if is_reserved(field.field_id) and (field.field_id not in RESERVED_FIELD_IDS or len(path) > 1):
+        if is_reserved(field.field_id) and ((field.field_id not in RESERVED_FIELD_IDS and field != COMMIT_TIMESTAMP) or len(path) > 1):
             yield Problem(where=name, what=f"field id {field.field_id} is reserved (ids above {MAX_USER_FIELD_ID} are)")
         seen_ids.setdefault(field.field_id, name)
         seen_names.add(path)

@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -76,6 +77,15 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
   public Table loadTable(Identifier name, long micros) {
     return loaded(new Object[] {"table", name, "timestamp", Long.valueOf(micros)});
   }
+
+  /** Returns Spark's Changelog of a table. `context` is Spark's ChangelogContext, a class that Spark has from 4.2 on. */
+  Object changelog(Identifier name, Object context, CaseInsensitiveStringMap options) {
+    return PythonProxy.of((BiFunction) call(null, "load_changelog", new Object[] {"table", name, "context", context, "options", options}));
+  }
+
+  //4.2 public org.apache.spark.sql.connector.catalog.Changelog loadChangelog(Identifier name, org.apache.spark.sql.connector.catalog.ChangelogContext context, CaseInsensitiveStringMap options) {
+  //4.2   return (org.apache.spark.sql.connector.catalog.Changelog) changelog(name, context, options);
+  //4.2 }
 
   public boolean tableExists(Identifier name) {
     return is("table_exists", new Object[] {"table", name});

@@ -128,6 +128,16 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     }
   }
 
+  /** Returns Spark's Changelog of an Iceberg table; null if the name is not that of an Iceberg table. */
+  Object changelog(Identifier name, Object context, CaseInsensitiveStringMap options) {
+    return loaded(name, null, null) == null ? null : iceberg.changelog(name, context, options);
+  }
+
+  //4.2 public org.apache.spark.sql.connector.catalog.Changelog loadChangelog(Identifier name, org.apache.spark.sql.connector.catalog.ChangelogContext context, CaseInsensitiveStringMap options) throws NoSuchTableException {
+  //4.2   Object changelog = changelog(name, context, options);
+  //4.2   return changelog == null ? tables().loadChangelog(name, context, options) : (org.apache.spark.sql.connector.catalog.Changelog) changelog;
+  //4.2 }
+
   public void invalidateTable(Identifier name) {
     iceberg.invalidateTable(name);
     if (name.namespace().length == 1) tables().invalidateTable(name); // a longer name is that of a branch, such as default.t.branch_b, which Spark's own catalog does not have

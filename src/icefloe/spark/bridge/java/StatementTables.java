@@ -96,27 +96,8 @@ public final class StatementTables extends Rule {
       Seq parts = ((UnresolvedRelation) plan).multipartIdentifier();
       if (seen.add(parts)) addName(parts, names);
     }
-    if (plan.nodeName().equals("RelationChanges")) refuseChanges((LogicalPlan) plan.productElement(0)); // a plan of Spark 4.2 and later
     for (int i = 0; i < plan.children().size(); i++) addNames((LogicalPlan) plan.children().apply(i), seen, names);
     for (int i = 0; i < plan.subqueries().size(); i++) addNames((LogicalPlan) plan.subqueries().apply(i), seen, names);
-  }
-
-  /** Refuses CHANGES of a table of Icefloe. Spark would refuse it too, but without a next step in the message. */
-  private void refuseChanges(LogicalPlan relation) {
-    if (!(relation instanceof UnresolvedRelation)) return;
-    LinkedHashMap names = new LinkedHashMap();
-    addName(((UnresolvedRelation) relation).multipartIdentifier(), names);
-    if (names.isEmpty()) return;
-    SparkCatalog catalog = (SparkCatalog) names.keySet().iterator().next();
-    Identifier name = (Identifier) ((List) names.get(catalog)).get(0);
-    ArrayList parts = new ArrayList(Arrays.asList(name.namespace()));
-    parts.add(name.name());
-    StringBuffer text = new StringBuffer();
-    for (int i = 0; i < parts.size(); i++) text.append(i == 0 ? "" : ".").append(parts.get(i));
-    throw new InvalidStatement(
-        "CHANGES is not supported on " + catalog.name() + "." + text + ": Icefloe does not implement it yet\n  Next: read the table " + catalog.name() + "." + text
-            + ".changes with the options start-snapshot-id and end-snapshot-id, or make a view with CALL " + catalog.name() + ".system.create_changelog_view(table => '" + text + "')",
-        null);
   }
 
   /** Adds a name to the names of its catalog. The catalog and namespace are found in the same way as Spark finds them. Names of other catalogs are not added. */

@@ -1,0 +1,188 @@
+"""`SparkChangelog`: the changes of a table for CHANGES in SQL and `spark.read.changes` of Spark 4.2 and later.
+
+`icefloe.spark.scan.change_feed` reads the rows, removes copied rows, nets changes and finds updates as the clause requests, so that Spark has nothing to add.
+Spec: Snapshots; Row Lineage.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from icefloe.errors import InvalidInputError
+from icefloe.operations.change_feed.change_scan import ChangeScan, deduplication_named
+from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT
+from icefloe.operations.change_feed.row_pairs import UPDATE_AFTER, UPDATE_BEFORE
+from icefloe.operations.change_feed.snapshot_range import Bound, time_bound
+from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.messages import ChangelogContext, ChangelogRange
+from icefloe.spark.scan.change_feed import changes_frame
+from icefloe.spark.scan.filter_pushdown import pruning_filter
+from icefloe.spark.scan.function_pushdown import LocalDays
+from icefloe.spark.scan.native_scan import optimized_plan
+from icefloe.spark.scan.read_options import PushedQuery
+from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.table_selector import TableSelection
+from icefloe.spark.types.spark_types import column_named, schema_to_struct, wkb_to_geo
+from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.schema.metadata_columns import CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP
+
+# The columns that Spark requires, after the columns of the table.
+_CHANGE_TYPE, _COMMIT_VERSION, _COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+_COLUMNS = StructType(
+    [
+        StructField(_CHANGE_TYPE, StringType(), False),
+        StructField(_COMMIT_VERSION, LongType(), False),
+        StructField(_COMMIT_TIMESTAMP, TimestampType(), False),
+    ]
+)
+# Spark's names of the kinds of changes.
+_KINDS = {INSERT: "insert", DELETE: "delete", UPDATE_BEFORE: "update_preimage", UPDATE_AFTER: "update_postimage"}
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+")
+# Estimated bytes of the changes: the plan of the rows, which replaces the scan before the query runs, has their own estimate.
+_ESTIMATED_BYTES = 1024 * 1024
+
+
+class SparkChangelog(ReadableTable):
+    """The changes of a table in a range of snapshots, as Spark's `Changelog`.
+
+    `_commit_version` is the id of the snapshot. Spark compares versions only where it nets changes itself.
+    """
+
+    interfaces: ClassVar[tuple[str, ...]] = ("catalog.Changelog",)
+
+    def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, context: ChangelogContext) -> None:
+        self._spark = spark
+        self._selected = selected
+        self._context = context
+        self._full_name = ".".join((catalog_name, *selected.table.name()))
+        if selected.metadata_table is not None or selected.is_past:
+            raise InvalidInputError(
+                f"CHANGES is for a table or a branch of it, and the name has more than that beside {self._full_name}",
+                table=self._full_name,
+                next_step="name the table or a branch, and the last snapshot as the end of the range",
+            )
+        taken = sorted(set(_COLUMNS.names) & set(selected.table.schema().names))
+        if taken:
+            raise InvalidInputError(
+                f"the changes of {self._full_name} have a column {taken[0]}, and so has the table",
+                table=self._full_name,
+                next_step="rename the column of the table, or read its changes in Python: table.changes(...)",
+            )
+
+    def identity(self) -> str:
+        """Return a text that is equal for the same state of the table and the same clause."""
+        return f"{self._full_name} {self._selected.table.metadata.table_uuid} {self._selected.table.state} {self._selected.text()} {self._context}"
+
+    def constants(self) -> Mapping[str, Any]:
+        """Return the constant results of Spark's methods, by name."""
+        return {
+            "name": f"{self._full_name} changes",
+            "toString": f"{self._full_name} changes",
+            "columns": [_column(field) for field in self._struct.fields],
+            "containsCarryoverRows": False,
+            "containsIntermediateChanges": False,
+            "representsUpdateAsDeleteAndInsert": False,
+        }
+
+    @cached_property
+    def _struct(self) -> StructType:
+        schema = replace(self.changes, selected_fields=tuple(self._selected.table.schema().names)).projection()
+        return StructType([*schema_to_struct(schema, field_ids=False).fields, *_COLUMNS.fields])
+
+    @cached_property
+    def changes(self) -> ChangeScan:
+        """The scan of the changes."""
+        bounds = self._context["range"]
+        start, end = _bounds(self._selected, bounds)
+        return self._selected.table.changes(
+            start,
+            self._selected.branch if end is None else end,
+            includes_start=bounds["startingBoundInclusive"],
+            includes_end=bounds["endingBoundInclusive"] or end is None,
+            deduplication_mode=deduplication_named(self._context["deduplicationMode"].replace("_", "")),
+            compute_updates=self._context["computeUpdates"],
+        )
+
+    def schema_json(self) -> str:
+        """Return the columns as a struct in Spark's JSON."""
+        return self._struct.json()
+
+    def scan(self, query: PushedQuery) -> "SparkChangelogScan":
+        """Return a scan of the changes."""
+        return SparkChangelogScan(self._spark, self._full_name, self.changes, query)
+
+
+class SparkChangelogScan(ConnectorScan):
+    """A scan of a `SparkChangelog`."""
+
+    def __init__(self, spark: SparkSession, full_name: str, changes: ChangeScan, query: PushedQuery) -> None:
+        super().__init__(query)
+        self._spark = spark
+        self._full_name = full_name
+        days = partial(LocalDays, spark, query["zone"])
+        row_filter = pruning_filter(query.get("filters") or (), changes.metadata.schema(), days)
+        # Spark evaluates the filter again: where it cannot prune files, it is not evaluated twice.
+        filtered = changes.filter(row_filter)
+        self._changes = filtered if not filtered.filters_pairs else changes
+
+    @connector_method
+    def description(self) -> str:
+        """Return the text for EXPLAIN: the table, the snapshots and the mode."""
+        scan = self._changes
+        where = "" if isinstance(scan.row_filter, AlwaysTrue) else f" [{scan.row_filter}]"
+        return f"Icefloe changes of {self._full_name}: {len(scan.snapshots)} snapshots, {scan.deduplication}{where}"
+
+    @connector_method
+    def rows(self) -> Any:
+        """Return Spark's optimized logical plan of the rows. The files are planned now."""
+        sources = {_CHANGE_TYPE: CHANGE_TYPE.name, _COMMIT_VERSION: COMMIT_SNAPSHOT_ID.name, _COMMIT_TIMESTAMP: COMMIT_TIMESTAMP.name}
+        names = self._struct.names
+        frame = changes_frame(self._spark, self._changes.select(*(sources.get(name, name) for name in names)))
+        kind = column_named(CHANGE_TYPE.name)
+        named = F.coalesce(*(F.when(kind == own, spark) for own, spark in _KINDS.items()), kind)
+        columns = [named if name == _CHANGE_TYPE else column_named(sources.get(name, name)) for name in names]
+        rows = frame.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+        return optimized_plan(wkb_to_geo(rows, self._struct))
+
+    @connector_method
+    def estimate_statistics(self) -> dict[str, Any]:
+        """Return a constant estimate of the size."""
+        return statistics(None, _ESTIMATED_BYTES)
+
+
+def _column(field: StructField) -> dict[str, Any]:
+    """Return the constant results of the methods of Spark's `Column`."""
+    return {
+        "name": field.name,
+        "dataType": field.dataType.json(),
+        "nullable": field.nullable,
+        "comment": field.metadata.get("comment"),
+        "defaultValue": None,
+        "generationExpression": None,
+        "identityColumnSpec": None,
+        "metadataInJSON": None,
+    }
+
+
+def _bounds(selected: TableSelection, bounds: ChangelogRange) -> Sequence[Bound | None]:
+    """Return the first and the last bound of a range; None where it has no bound."""
+    if bounds["kind"] == "TimestampRange":
+        times = (bounds.get("startingTimestamp"), bounds.get("endingTimestamp"))
+        return [None if micros is None else time_bound(micros) for micros in times]
+    versions = (bounds.get("startingVersion"), bounds.get("endingVersion"))
+    return [None if version is None else _snapshot(selected, version) for version in versions]
+
+
+def _snapshot(selected: TableSelection, version: str) -> int | str:
+    """Return the id of a snapshot, or the name of a branch or tag, as VERSION AS OF finds it: what may be an id or a name is an id."""
+    if _WHOLE_NUMBER.fullmatch(version) and (
+        version not in selected.table.refs() or selected.table.metadata.snapshot_by_id(int(version)) is not None
+    ):
+        return int(version)
+    return version

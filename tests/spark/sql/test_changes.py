@@ -1,0 +1,148 @@
+"""Changes as rows: CHANGES of Spark 4.2 and later, `create_changelog_view` and the metadata table `changes` have the rows of the feed in this process."""
+
+import datetime as dt
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.sql.conftest import Run
+from tests.table.change_model import new_history
+
+from icefloe import SqlCatalog
+from icefloe.operations.change_feed.change_scan import DeduplicationMode
+from icefloe.spark.scan.change_feed import changes_frame
+from icefloe.table import Table
+
+KINDS = {"INSERT": "insert", "DELETE": "delete", "UPDATE_BEFORE": "update_preimage", "UPDATE_AFTER": "update_postimage"}
+
+
+def counted(rows: pa.Table) -> Counter[str]:
+    return Counter(repr(sorted((name, repr(value)) for name, value in row.items())) for row in rows.to_pylist())
+
+
+def of_frame(frame: DataFrame) -> Counter[str]:
+    return counted(frame.toArrow())
+
+
+@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 160))])
+def test_spark_has_the_changes_that_this_process_has(spark: SparkSession, sql: Run, lake: SqlCatalog, seed: int) -> None:
+    history = new_history(seed, 10, lake)
+    table = history.table
+    line = [snapshot.snapshot_id for snapshot in table.ancestors()][::-1]
+    start, end = (line[0], line[-1]) if len(line) > 1 else (None, line[-1])
+    columns = [column.name for column in table.schema().fields]
+    for mode in DeduplicationMode:
+        for updates in (False, True):
+            scan = table.changes(
+                start,
+                end,
+                deduplication_mode=mode,
+                compute_updates=updates and mode != "none",
+                identifier_columns=["id"] if updates and table.format_version < 3 else None,
+            ).select("*", "_commit_timestamp")
+            assert of_frame(changes_frame(spark, scan)) == counted(scan.to_arrow()), (history.steps, mode, updates)
+    filtered = table.changes(start, end, row_filter="id < 9 and part = 'a'", compute_updates=True, identifier_columns=["id"])
+    filtered = filtered.select("id", "_change_type", "_row_id", "_file", "_pos")
+    assert of_frame(changes_frame(spark, filtered)) == counted(filtered.to_arrow()), history.steps
+    if spark.version < "4.2":
+        return
+    bounds = f"VERSION {end} INCLUSIVE" if start is None else f"VERSION {start} EXCLUSIVE TO VERSION {end}"
+    names = ", ".join(columns)
+    for mode in DeduplicationMode if start is not None else ():
+        of_clause = sql(
+            f"SELECT {names}, _change_type, _commit_version FROM lake.db.t CHANGES FROM {bounds} WITH (deduplicationMode = '{mode}')"
+        )
+        here = table.changes(start, end, deduplication_mode=mode).select(*columns, "_change_type", "_commit_snapshot_id").to_arrow()
+        expected = Counter(
+            (*row[:-2], KINDS[row[-2]], row[-1]) for row in zip(*(column.to_pylist() for column in here.columns), strict=True)
+        )
+        assert Counter(map(tuple, of_clause)) == expected, (history.steps, mode)
+
+
+@pytest.fixture
+def people(sql: Run, lake: SqlCatalog) -> Table:
+    """Return a table of version 3 with an insert, an update and a delete, an update that undoes the first, and a compaction."""
+    sql(
+        "CREATE TABLE lake.db.people (id BIGINT NOT NULL, name STRING, place STRUCT<city: STRING, tags: MAP<STRING, INT>>) USING iceberg "
+        "TBLPROPERTIES ('format-version' = '3', 'write.update.mode' = 'merge-on-read', 'write.delete.mode' = 'merge-on-read')"
+    )
+    table = lake.load_table("db.people")
+    schema = table.schema().as_arrow()
+    rows = [{"id": number, "name": f"p{number}", "place": {"city": "Bonn", "tags": [("a", number)]}} for number in range(8)]
+    table.append(pa.Table.from_pylist(rows, schema=schema))
+    sql("UPDATE lake.db.people SET name = 'new' WHERE id = 3")
+    sql("DELETE FROM lake.db.people WHERE id IN (4, 6)")
+    sql("UPDATE lake.db.people SET name = 'p3' WHERE id = 3")
+    table.refresh().maintenance.rewrite_data_files(options={"rewrite-all": "true"})
+    return table
+
+
+def test_the_clause_changes_has_every_bound_mode_and_option(spark: SparkSession, sql: Run, people: Table) -> None:
+    if spark.version < "4.2":
+        pytest.skip("this Spark has no CHANGES")
+    ids = [snapshot.snapshot_id for snapshot in people.snapshots()]
+    times = {snapshot.snapshot_id: snapshot.timestamp_ms for snapshot in people.snapshots()}
+    people.manage_snapshots().create_tag(ids[1], "first_update").create_branch(ids[2], "side").commit()
+
+    def kinds(clause: str, columns: str = "id, name, _change_type", table: str = "lake.db.people") -> list[Any]:
+        return sorted(tuple(row) for row in sql(f"SELECT {columns} FROM {table} CHANGES {clause}"))
+
+    update = [(3, "new", "update_postimage"), (3, "p3", "update_preimage")]
+    assert kinds(f"FROM VERSION {ids[1]} TO VERSION {ids[1]} WITH (computeUpdates = 'true')") == update
+    assert kinds("FROM VERSION 'first_update' TO VERSION 'first_update' WITH (computeUpdates = 'true')") == update
+    assert kinds(f"FROM VERSION {ids[0]} EXCLUSIVE TO VERSION {ids[2]} EXCLUSIVE") == [(3, "new", "insert"), (3, "p3", "delete")]
+    assert kinds(f"FROM VERSION {ids[0]} EXCLUSIVE WITH (deduplicationMode = 'netChanges')", "id, _change_type, _commit_version") == [
+        *((4, "delete", ids[2]), (6, "delete", ids[2])),
+    ]
+    assert kinds("FROM VERSION 'first_update' EXCLUSIVE", "id, place.city", "lake.db.people.branch_side") == [(4, "Bonn"), (6, "Bonn")]
+    at = [dt.datetime.fromtimestamp(times[snapshot_id] / 1000, dt.UTC).isoformat() for snapshot_id in ids]
+    assert len(kinds(f"FROM TIMESTAMP '{at[1]}'")) == 6
+    assert len(kinds(f"FROM TIMESTAMP '{at[1]}' EXCLUSIVE TO TIMESTAMP '{at[3]}'")) == 4
+    assert len(kinds(f"FROM TIMESTAMP '{at[1]}' EXCLUSIVE TO TIMESTAMP '{at[3]}' EXCLUSIVE")) == 2
+    assert kinds(f"FROM VERSION {ids[4]}") == [], "a compaction has no changes"
+    assert kinds(f"FROM VERSION {ids[1]} WHERE _change_type = 'delete' AND id > 3", "id, place.tags['a']") == [(4, 4), (6, 6)]
+    assert [str(row[0])[:4] for row in sql(f"SELECT _commit_timestamp FROM lake.db.people CHANGES FROM VERSION {ids[3]}")] == [
+        at[3][:4]
+    ] * 2
+    read = spark.read.options(startingVersion=str(ids[0]), startingBoundInclusive="false", endingVersion=str(ids[1]), computeUpdates="true")
+    assert sorted(tuple(row) for row in read.changes("lake.db.people").select("id", "name", "_change_type").collect()) == update
+    sql(f"CREATE OR REPLACE TEMP VIEW since AS SELECT * FROM lake.db.people CHANGES FROM VERSION {ids[2]}")
+    assert sql("SELECT count(*), count(DISTINCT _commit_version) FROM since") == [(4, 2)]
+    joined = (
+        "SELECT l.id FROM lake.db.people CHANGES FROM VERSION {0} EXCLUSIVE l JOIN lake.db.people r ON l.id = r.id WHERE l.name = 'new'"
+    )
+    assert sql(joined.format(ids[0])) == [(3,), (3,)]
+    for clause, words in (
+        ("FROM VERSION 7", "has no snapshot 7"),
+        ("FROM VERSION 'nothing'", "no branch or tag 'nothing'"),
+        (f"FROM VERSION {ids[3]} TO VERSION {ids[1]}", "is not an ancestor of"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            kinds(clause)
+    with pytest.raises(PySparkException, match="CHANGES is for a table or a branch"):
+        kinds("FROM VERSION 1", table="lake.db.people.files")
+
+
+def test_a_changelog_view_has_net_changes_updates_and_all_types_on_every_version(sql: Run, people: Table) -> None:
+    first = people.snapshots()[0].snapshot_id
+    call = (
+        "CALL lake.system.create_changelog_view(table => 'db.people', changelog_view => 'v', options => map('start-snapshot-id', '{}'), {})"
+    )
+    sql(call.format(first, "compute_updates => true"))
+    assert sql("SELECT id, name, _change_type, place.tags['a'] FROM v WHERE id = 3 ORDER BY _change_ordinal, _change_type DESC") == [
+        *((3, "p3", "UPDATE_BEFORE", 3), (3, "new", "UPDATE_AFTER", 3), (3, "new", "UPDATE_BEFORE", 3), (3, "p3", "UPDATE_AFTER", 3)),
+    ]
+    sql(call.format(first, "net_changes => true, compute_updates => true"))
+    assert sql("SELECT id, place.tags['a'], _change_type FROM v ORDER BY id") == [(4, 4, "DELETE"), (6, 6, "DELETE")]
+
+
+def test_rows_with_equal_identifiers_are_an_error_that_names_them(sql: Run, lake: SqlCatalog) -> None:
+    sql("CREATE TABLE lake.db.twice (id BIGINT, v STRING) USING iceberg")
+    sql("INSERT INTO lake.db.twice VALUES (1, 'a'), (1, 'b')")
+    sql("INSERT OVERWRITE lake.db.twice VALUES (1, 'c')")
+    sql("CALL lake.system.create_changelog_view(table => 'db.twice', identifier_columns => array('id'))")
+    with pytest.raises(PySparkException, match=r"changed several rows with id = 1.*\n.*identifier columns that are unique"):
+        sql("SELECT * FROM twice_changes")
