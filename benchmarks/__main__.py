@@ -17,6 +17,7 @@ MODULES = {
     "append": "benchmarks.appending",
     "partitions": "benchmarks.partitions",
     "history": "benchmarks.history",
+    "streams": "benchmarks.streams",
     "files-commit": "benchmarks.files_commit",
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",

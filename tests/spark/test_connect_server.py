@@ -19,7 +19,7 @@ from icefloe.catalog.file_system_catalog import FileSystemCatalog
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CLIENT = """
-import json, sys
+import json, sys, tempfile
 from pyspark.sql import SparkSession
 assert "icefloe" not in sys.modules
 def rows(spark, text):
@@ -43,6 +43,12 @@ first_message = SparkSession.builder.remote(sys.argv[1]).create()
 first_message.catalog.setCurrentCatalog("prod")
 print(json.dumps([first_message.catalog.currentCatalog(), first_message.table("db.t").count()]))
 first_message.stop()
+stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load().selectExpr("value + 100 AS id", "'s' AS kind")
+for _ in range(2):
+    to_table = stream.writeStream.outputMode("update").option("key-columns", "id").option("checkpointLocation", tempfile.mkdtemp())
+    query = to_table.trigger(once=True).toTable("prod.db.t")
+    query.awaitTermination()
+    print(json.dumps([query.lastProgress["sink"]["numOutputRows"], spark.table("prod.db.t").count()]))
 """
 
 
@@ -88,8 +94,18 @@ def test_clients_without_icefloe_have_the_whole_sql_and_ctrl_c_ends_the_server(t
     catalog.create_namespace("db")
     catalog.close()
     with connect_server(tmp_path, "--catalog", "prod", "--uri", uri, "--warehouse", f"{tmp_path}/warehouse") as address:
-        assert run_client(CLIENT, address, tmp_path) == [[["df", 2], ["k", 8], ["m", 1]], [[11]], 3, [[4]], 1, [[11]], ["prod", 11]]
-    assert SqlCatalog("prod", uri=uri).load_table("db.t").scan().count() == 11
+        assert run_client(CLIENT, address, tmp_path) == [
+            [["df", 2], ["k", 8], ["m", 1]],
+            [[11]],
+            3,
+            [[4]],
+            1,
+            [[11]],
+            ["prod", 11],
+            [5, 16],
+            [5, 16],
+        ]
+    assert SqlCatalog("prod", uri=uri).load_table("db.t").scan().count() == 16
 
 
 CLIENT_OF_SETTINGS = """

@@ -28,7 +28,7 @@ from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.table_statements import run_statement
 from icefloe.spark.write.data_file_job import write_rows
 from icefloe.spark.write.file_job import write_in_tasks
-from icefloe.spark.write.formatted_rows import RowsInForm, WrittenFiles
+from icefloe.spark.write.formatted_rows import RowsInForm, WriteForm, WrittenFiles
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.schema.schema import Schema
 
@@ -71,6 +71,8 @@ class SparkEngine:
 
     def upsert(self, rows: Any, schema: Schema, key_ids: Sequence[int], *, updates: bool) -> UpsertSource:
         """Return the checked source of an upsert; see `Engine.upsert`. Rows of Spark Connect are joined in this process. Raises as `spark_source`."""
+        if isinstance(rows, RowsInForm):
+            return _in_form(spark_source(rows.rows, schema, key_ids, updates=updates, join=_join), rows.form)
         if not has_jvm(rows.sparkSession):
             return connect_source(rows, schema, key_ids, updates=updates)
         return spark_source(rows, schema, key_ids, updates=updates, join=_join)
@@ -125,6 +127,12 @@ def _join(request: UpsertRequest) -> UpsertedRows:
     """Run an upsert by `upsert_rows`. Raises its errors, and `UnsupportedFeatureError` for a table in memory."""
     _check_reachable(request.target.table_name, request.target.data_location)
     return upsert_rows(request)
+
+
+def _in_form(source: UpsertSource, form: WriteForm) -> UpsertSource:
+    """Return the source of an upsert whose new files are in a form."""
+    here = None if source.here is None else _in_form(source.here, form)
+    return replace(source, join=lambda request: source.join(replace(request, target=form.of(request.target))), here=here)
 
 
 def _is_client() -> bool:

@@ -48,6 +48,7 @@ SOURCES = (
     "ParquetById",
     "FirstRows",
     "CopiedColumn",
+    "EpochRows",
     "PythonSplit",
     "PythonBatches",
     "PythonReaders",
@@ -80,6 +81,8 @@ SOURCES = (
     "SparkCatalog",
     "SparkSessionCatalog",
     "WriteMetrics",
+    "StreamWriteExec",
+    "StreamWriteStrategy",
     "WriteCommand",
     "SparkCommand",
     "JoinHints",
@@ -127,6 +130,9 @@ _PARSER_METHODS = "  // The methods of the interface."
 _LATER_LINES, _LATER_VERSION = "//4.2 ", "4.2"
 # The line in the source of `Accelerator` that the accelerators replace.
 _ACCELERATORS = "    // The accelerators."
+# The class that `StreamWriteExec` extends, and the line in its source that a constructor with the same parameters replaces.
+_STREAM_WRITE = "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec"
+_STREAM_WRITE_CONSTRUCTOR = "  // The constructor of the class, with all parts."
 _STATIC = 8  # java.lang.reflect.Modifier
 # Bytecode of Java 8: every Java version for Spark 4 can load it, so that the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
@@ -201,7 +207,11 @@ def _put_in_place(finished: Path, kept: Path) -> Path:
 def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
     jvm = gateway.jvm
     folder.mkdir()
-    sources = {**sources, "ParserMethods": sources["ParserMethods"].replace(_PARSER_METHODS, _parser_methods(jvm))}
+    sources = {
+        **sources,
+        "ParserMethods": sources["ParserMethods"].replace(_PARSER_METHODS, _parser_methods(jvm)),
+        "StreamWriteExec": sources["StreamWriteExec"].replace(_STREAM_WRITE_CONSTRUCTOR, _stream_write_constructor(jvm)),
+    }
     java_files = gateway.new_array(jvm.java.io.File, len(sources))
     for index, (name, text) in enumerate(sources.items()):
         source = folder / f"{name}.java"
@@ -243,6 +253,14 @@ def _parser_methods(jvm: Any) -> str:
         call = f'({result}) parser.call("{method.getName()}", new Class[] {{{classes}}}, new Object[] {{{arguments}}})'
         methods[method.getName(), *types] = f"  public {result} {method.getName()}({parameters}) {{\n    return {call};\n  }}"
     return "\n\n".join(methods.values())
+
+
+def _stream_write_constructor(jvm: Any) -> str:
+    """Generate Java source for a constructor that passes all its arguments to this Spark's `WriteToDataSourceV2Exec`, by which Spark copies the node."""
+    constructor = jvm.java.lang.Class.forName(_STREAM_WRITE).getConstructors()[0]
+    types = [parameter.getCanonicalName() for parameter in constructor.getParameterTypes()]
+    parameters = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
+    return f"  public StreamWriteExec({parameters}) {{\n    super({', '.join(f'a{index}' for index in range(len(types)))});\n  }}"
 
 
 def context_loader(jvm: Any) -> Any:

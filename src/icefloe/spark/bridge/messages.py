@@ -257,9 +257,10 @@ class FirstRows(TypedDict):
 
 
 class WriteInfo(TypedDict):
-    """The fields of Spark's `LogicalWriteInfo`, which describes a write."""
+    """The fields of Spark's `LogicalWriteInfo`, which describes a write. For a stream, `queryId` is the id of the query in its checkpoint."""
 
     options: dict[str, str]
+    queryId: str
 
 
 # Which rows of its target a MERGE that only inserts has read: those of the scans on which Java called `note_merge_target`, all rows, or none.

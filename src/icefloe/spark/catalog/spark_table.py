@@ -37,7 +37,16 @@ from icefloe.spec.types import NestedField
 
 # Spark's names for transforms, where they differ from the specification.
 _TRANSFORMS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-_CAPABILITIES = ("BATCH_READ", "MICRO_BATCH_READ", "BATCH_WRITE", "V1_BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_CAPABILITIES = (
+    "BATCH_READ",
+    "MICRO_BATCH_READ",
+    "BATCH_WRITE",
+    "V1_BATCH_WRITE",
+    "STREAMING_WRITE",
+    "TRUNCATE",
+    "OVERWRITE_BY_FILTER",
+    "OVERWRITE_DYNAMIC",
+)
 # Capabilities that a table property enables; Spark before 4.1 does not have the second.
 _CAPABILITIES_BY_PROPERTY = {"ACCEPT_ANY_SCHEMA": ACCEPT_ANY_SCHEMA, "AUTOMATIC_SCHEMA_EVOLUTION": AUTO_SCHEMA_EVOLUTION}
 

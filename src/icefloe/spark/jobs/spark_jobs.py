@@ -29,6 +29,8 @@ _AGAIN_SECONDS = 0.5
 # The number of first and last lines of Spark's error in a message: the first lines have its kind, the last of a traceback its cause. The exception's cause has
 # all lines.
 _FIRST_LINES, _LAST_LINES = 3, 6
+# Spark's local properties for the job group of a thread, and for the stream whose micro-batch the thread runs.
+_GROUP, _STREAM = "spark.jobGroup.id", "sql.streaming.queryId"
 _NO_ICEFLOE = "No module named 'icefloe'"
 _JAVA_STACK = "JVM stacktrace:"
 _JAVA_FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more|Driver stacktrace:)\s*")
@@ -36,6 +38,8 @@ _JAVA_FRAME = re.compile(r"\s*(at \S+\(.*\)|\.\.\. \d+ more|Driver stacktrace:)\
 
 def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T:
     """Run an action in a separate job group and thread, so that the caller's connection to the JVM is free for Ctrl-C.
+
+    In a micro-batch of a stream the group is that of the stream, which `query.stop()` cancels.
 
     Args:
         spark: A classic session.
@@ -51,11 +55,12 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
         KeyboardInterrupt: After Ctrl-C, when the job has ended.
     """
     context = spark.sparkContext
-    group = f"icefloe-{uuid.uuid4()}"
+    job = f"icefloe-{uuid.uuid4()}"
+    group = (context.getLocalProperty(_GROUP) if context.getLocalProperty(_STREAM) else None) or job
 
     def in_group() -> T:
         context.setJobGroup(group, description, interruptOnCancel=True)
-        context.setLocalProperty(JOB_PROPERTY, group)
+        context.setLocalProperty(JOB_PROPERTY, job)
         return action()
 
     with (
@@ -73,7 +78,7 @@ def run_job(spark: SparkSession, description: str, action: Callable[[], T]) -> T
                 wait([running], _AGAIN_SECONDS)
             raise
         except (PySparkException, Py4JError) as error:
-            raise_error_of(error, group)
+            raise_error_of(error, job)
 
 
 def _tasks_of(context: SparkContext, group: str) -> tuple[int, int]:

@@ -4,7 +4,7 @@ A write is a single commit, even if it adds columns. `write_options.py` has the 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,6 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import relax_required_fields
 from icefloe.spec.types import IcebergType, ListType, MapType, NestedField
 from icefloe.spec.types import StructType as IcebergStruct
-from icefloe.table.table import Table
 from icefloe.table.table_mutations import TableMutations
 from icefloe.table.transaction import Transaction
 
@@ -44,6 +43,7 @@ class Write:
         branch: the branch; None for main.
         overwrite_filter: a filter that matches the rows to replace; None for an append.
         whole_partitions: True if the partitions that contain the new rows are replaced.
+        upserts: True if each row replaces the row with the same key.
     """
 
     rows: DataFrame
@@ -51,6 +51,7 @@ class Write:
     branch: str | None = None
     overwrite_filter: BooleanExpression | None = None
     whole_partitions: bool = False
+    upserts: bool = False
 
 
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
@@ -71,8 +72,13 @@ def branch_of(options: WriteOptions, branch_in_name: str | None, table_name: str
     return options.branch or branch_in_name
 
 
-def run_write(table: Table, write: Write) -> WriteResult | None:
+def run_write(changes: TableMutations, write: Write, transaction: Callable[[], Transaction]) -> WriteResult | None:
     """Run a write in a single commit, also if it adds columns, and return the result; None if there was nothing to write.
+
+    Args:
+        changes: the table.
+        write: the write.
+        transaction: starts a transaction of the table.
 
     Raises:
         SchemaMismatchError: the columns do not fit or are in a different order, or a value does not fit.
@@ -81,9 +87,9 @@ def run_write(table: Table, write: Write) -> WriteResult | None:
         IcefloeError: the errors of `Table.append` and `Table.overwrite`.
     """
     if not write.options.merges_schema:
-        return _write(table, table.metadata, write)
-    with table.transaction() as transaction:
-        return write_within(transaction, write)
+        return _write(changes, changes.mutation_context().metadata, write)
+    with transaction() as changes_together:
+        return write_within(changes_together, write)
 
 
 def statement_counts(result: WriteResult | None) -> dict[str, int | None] | None:
@@ -129,6 +135,16 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> Wr
     isolation: dict[str, Any] = {"isolation_level": options.isolation_level, "validate_from_snapshot_id": options.validate_from}
     replaces_partitions = write.whole_partitions or (options.overwrites_partitions and isinstance(write.overwrite_filter, AlwaysTrue))
     with branch_named(is_named=write.branch is not None):
+        if write.upserts:
+            is_case_sensitive = _is_case_sensitive(rows.sparkSession)
+            return changes.upsert(
+                rows_in_form, options.key_columns, case_sensitive=is_case_sensitive, branch=branch, snapshot_properties=properties
+            )
+        if options.key_columns is not None:
+            raise InvalidInputError(
+                "the write option key-columns is an option of streams with the output mode update",
+                next_step="leave it out; or call table.upsert(df, join_cols=[...])",
+            )
         if replaces_partitions and not (options.form.spec or metadata.spec()).is_unpartitioned():
             return changes.dynamic_partition_overwrite(rows_in_form, properties, branch, **isolation)
         if replaces_partitions:  # an unpartitioned table is a single partition, which a write without rows does not replace
@@ -138,9 +154,13 @@ def _write(changes: TableMutations, metadata: TableMetadata, write: Write) -> Wr
         return changes.append(rows_in_form, properties, branch)
 
 
+def _is_case_sensitive(spark: SparkSession) -> bool:
+    return str(spark.conf.get(CASE_SENSITIVE, "false")).lower() == "true"
+
+
 def _with_table_names(rows: DataFrame, schema: Schema) -> DataFrame:
     """Rename columns and struct fields of rows that differ only by case from names of the table, unless the session is case-sensitive."""
-    if str(rows.sparkSession.conf.get(CASE_SENSITIVE, "false")).lower() == "true":
+    if _is_case_sensitive(rows.sparkSession):
         return rows
     struct = rows.schema
     spelled = _respell(struct, schema.fields)

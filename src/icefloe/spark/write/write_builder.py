@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
-from icefloe.errors import ReadOnlyTableError
+from icefloe.errors import ReadOnlyTableError, UnsupportedFeatureError
 from icefloe.operations.staging import branch_named
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_method
@@ -24,8 +24,10 @@ from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.scan.spark_scan import ReadableTable
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write, statement_counts
+from icefloe.spark.write.stream_write import output_mode, write_epoch
 from icefloe.spark.write.write_options import WriteOptions
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
+from icefloe.table.epoch_changes import OutputMode
 
 
 class WritableTable(ReadableTable):
@@ -36,6 +38,7 @@ class WritableTable(ReadableTable):
     """
 
     _selected: TableSelection
+    _has_written_epoch = False  # of a stream that writes to this table
     snapshot_properties: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
@@ -106,7 +109,7 @@ class WritableTable(ReadableTable):
     @connector_method
     def new_write_builder(self, info: WriteInfo) -> "SparkWriteBuilder":
         """Return a builder for a write with the options in `info`."""
-        return SparkWriteBuilder(self, info["options"])
+        return SparkWriteBuilder(self, info["options"], info["queryId"])
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: "SparkWriteBuilder") -> WriteResult | None:
         """Write rows and commit them.
@@ -132,8 +135,25 @@ class WritableTable(ReadableTable):
             )
         )
 
+    def write_epoch(self, builder: "SparkWriteBuilder", epoch: int, rows: DataFrame) -> WriteResult | None:
+        """Write and commit the rows of an epoch of a stream, see `stream_write.write_epoch`. Spark loads the table once, when the stream starts."""
+        self._check_writable()
+        table = self._selected.table.refresh()
+        options = options_of_write(rows.sparkSession, builder.options, table.metadata, table.full_name)
+        mode = output_mode(self._spark, builder.query_id)
+        write = Write(
+            rows=rows,
+            options=options,
+            branch=branch_of(options, self._selected.branch, table.full_name),
+            overwrite_filter=AlwaysTrue() if mode is OutputMode.COMPLETE else None,
+            upserts=mode is OutputMode.UPDATE,
+        )
+        result = write_epoch(table, write, builder.query_id, epoch, mode, is_first=not self._has_written_epoch)
+        self._has_written_epoch = True
+        return result
+
     def _run(self, write: Write) -> WriteResult | None:
-        return run_write(self._selected.table, write)
+        return run_write(self._selected.table, write, self._selected.table.transaction)
 
     def _filter_of(self, predicates: Sequence[Any]) -> BooleanExpression:
         expressions = to_expressions(predicates, self._selected.table.schema())
@@ -145,16 +165,23 @@ class SparkWriteBuilder(ConnectorObject):
 
     Attributes:
         options: the write's options, by name.
+        query_id: the id of the stream that writes; for any other write a random one.
         overwrite_predicates: Spark's predicates for the rows to replace; None for an append.
         whole_partitions: True if the write replaces the partitions that contain its rows.
         merge_reads: for a MERGE that only inserts, which rows of the table it has read (see `MergeReads`); None for any other write.
     """
 
-    interfaces: ClassVar[tuple[str, ...]] = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite", "write.V1Write")
+    interfaces: ClassVar[tuple[str, ...]] = (
+        "write.SupportsOverwriteV2",
+        "write.SupportsDynamicOverwrite",
+        "org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend",
+        "write.V1Write",
+    )
 
-    def __init__(self, table: WritableTable, options: Mapping[str, str]) -> None:
+    def __init__(self, table: WritableTable, options: Mapping[str, str], query_id: str) -> None:
         self._table = self.owner = table
         self.options = options
+        self.query_id = query_id
         self.overwrite_predicates: Sequence[Any] | None = None
         self.whole_partitions = False
         self.merge_reads: MergeReads | None = None
@@ -187,6 +214,11 @@ class SparkWriteBuilder(ConnectorObject):
         return THIS
 
     @connector_method
+    def to_streaming(self) -> "StreamWrite":
+        """Return the write of a stream."""
+        return StreamWrite(self._table, self)
+
+    @connector_method
     def run(self, session: JavaObject, query: JavaObject, merge_reads: MergeReads | None) -> dict[str, int | None] | None:
         """Write and commit the rows of a query, and return the counts of `statement_counts`. Spark also plans a MERGE that only inserts as an append.
 
@@ -208,3 +240,31 @@ class SparkWriteBuilder(ConnectorObject):
         """Write and commit the rows of a Java Dataset, and return the counts of `statement_counts`."""
         frame = self._table.frame(rows)
         return statement_counts(self._table.write(frame.sparkSession, lambda: frame, self))
+
+
+class StreamWrite(ConnectorObject):
+    """The write of a stream, of which Spark creates one for each epoch. It implements Spark's `StreamingWrite`."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("write.streaming.StreamingWrite",)
+
+    def __init__(self, table: WritableTable, builder: SparkWriteBuilder) -> None:
+        self._table = self.owner = table
+        self._builder = builder
+
+    @connector_method
+    def create_streaming_writer_factory(self, _: dict[str, Any]) -> None:
+        """Refuse Spark's own way to write rows, which only continuous streams and sessions without Java's `StreamWriteStrategy` take."""
+        raise UnsupportedFeatureError(
+            f"a stream writes to {self._table.name()} in micro-batches, and in a session to which a catalog is attached",
+            next_step='trigger micro-batches: .trigger(processingTime="1 second"); attach the catalog with icefloe.spark.attach',
+        )
+
+    @connector_method
+    def write_epoch(self, epoch: int, rows: JavaObject) -> dict[str, int | None] | None:
+        """Write and commit the rows of an epoch, and return the counts of `statement_counts` and the number of rows; None if nothing was committed."""
+        result = self._table.write_epoch(self._builder, epoch, self._table.frame(rows))
+        if result is None:
+            return None
+        self._table.recache()
+        num_rows = result.inserted_records + result.rows_updated + result.rows_unchanged
+        return {**(statement_counts(result) or {}), "num_rows": num_rows}

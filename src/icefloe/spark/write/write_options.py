@@ -48,7 +48,15 @@ _COMPRESSION: Mapping[str, Mapping[str, Property[Any]]] = {
     "compression-level": {"parquet": table_properties.PARQUET_COMPRESSION_LEVEL},
     "compression-strategy": {"orc": table_properties.ORC_COMPRESSION_STRATEGY},
 }
-_OTHERS = ("branch", "overwrite-mode", "isolation-level", "validate-from-snapshot-id", "output-spec-id", "output-sort-order-id")
+_OTHERS = (
+    "branch",
+    "overwrite-mode",
+    "isolation-level",
+    "validate-from-snapshot-id",
+    "output-spec-id",
+    "output-sort-order-id",
+    "key-columns",
+)
 # Options of Java's Iceberg that Icefloe does not support, with the next step; ignoring them would write different files than the user expects.
 REFUSED_OPTIONS = {
     "rewritten-file-scan-task-set-id": "rewrite files by the procedures",
@@ -93,6 +101,12 @@ WRITE_OPTIONS = (
     Option("validate-from-snapshot-id", "For overwrites: the snapshot that was read; commits after it are checked for conflicts."),
     Option("output-spec-id", "Partition spec of the new files.", "the table's newest"),
     Option("output-sort-order-id", "Sort order of the new files; the rows are sorted by it.", "the table's newest"),
+    Option(
+        "key-columns",
+        "For streams with the output mode `update`: names of the key columns, separated by commas. A row replaces the row with the same key.",
+        "the table's identifier fields",
+        java=False,
+    ),
     Option(SNAPSHOT_PROPERTY, "An entry of the snapshot's summary; the rest of the name is its key."),
 )
 WRITE_SETTINGS = (
@@ -120,6 +134,7 @@ class WriteOptions:
         merges_schema: True to add columns that the table lacks.
         checks_nullability: True to refuse nullable columns of rows for required columns of the table, before the job.
         checks_ordering: True to refuse columns whose order differs from the table's.
+        key_columns: names of the key columns of an upsert by a stream; None for the table's identifier fields.
     """
 
     form: WriteForm
@@ -131,6 +146,7 @@ class WriteOptions:
     merges_schema: bool = False
     checks_nullability: bool = True
     checks_ordering: bool = True
+    key_columns: tuple[str, ...] | None = None
 
 
 def write_options(options: Mapping[str, str], settings: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
@@ -163,6 +179,7 @@ def write_options(options: Mapping[str, str], settings: Mapping[str, str], metad
         merges_schema=reader.flag("merge-schema"),
         checks_nullability=reader.flag("check-nullability"),
         checks_ordering=reader.flag("check-ordering"),
+        key_columns=reader.names("key-columns"),
     )
 
 
@@ -210,6 +227,15 @@ class _OptionReader:
         if text is not None and text.lower() not in choices:
             raise self._wrong(name, text, f"one of {', '.join(choices)}")
         return text if text is None else text.lower()
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        text = self.options.get(name)
+        if text is None:
+            return None
+        names = tuple(part.strip() for part in text.split(","))
+        if "" in names:
+            raise self._wrong(name, text, "a list of columns, such as id,region")
+        return names
 
     def integer(self, name: str) -> int | None:
         text = self.options.get(name)

@@ -20,6 +20,7 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.expressions.UserDefinedScalarFunc;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StringType;
@@ -28,7 +29,7 @@ import scala.runtime.AbstractFunction1;
 
 /** Converts values of Spark's connector interfaces, such as filters and types, to JSON for Python. `messages.py` has the types of the JSON values. */
 final class ConnectorJson {
-  private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, RowLevelOperationInfo.class};
+  private static final Class[] SHAPES = new Class[] {Column.class, LogicalWriteInfo.class, PhysicalWriteInfo.class, RowLevelOperationInfo.class};
 
   private ConnectorJson() {}
 

@@ -32,7 +32,7 @@ import scala.runtime.AbstractFunction1;
 public final class FileScanStrategy extends SparkStrategy {
   private FileScanStrategy() {}
 
-  /** Adds the strategy to those of a session, unless it is there already. */
+  /** Adds the strategies of Icefloe to those of a session, unless they are there already. */
   public static void install(SparkSession session) {
     ExperimentalMethods methods = ((org.apache.spark.sql.classic.SparkSession) session).experimental();
     ArrayList strategies = new ArrayList();
@@ -43,6 +43,7 @@ public final class FileScanStrategy extends SparkStrategy {
       strategies.add(strategy);
     }
     strategies.add(new FileScanStrategy());
+    strategies.add(new StreamWriteStrategy());
     methods.extraStrategies_$eq(PythonUtils.toSeq(strategies));
   }
 

@@ -52,7 +52,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class PythonProxy implements InvocationHandler, InsertableRelation, Serializable {
   private static final String CONNECTOR = "org.apache.spark.sql.connector.";
-  private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where"})); // Python methods that commit, and return counts of rows and files
+  private static final Set WRITES = new HashSet(Arrays.asList(new Object[] {"run", "insert", "delete_where", "write_epoch"})); // Python methods that commit, and return counts of rows and files
   private static final Map INTERFACES = new ConcurrentHashMap(); // arrays of interfaces, by the lists of their names
   private static final int KEPT_REPLIES = 8;
   private static final int BYTES_OF_A_PART = 8; // the estimated size in memory of a parsed description, for each byte of its text
@@ -305,6 +305,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
       if (method.getName().equals("toMicroBatchStream")) return new TableStream((BiFunction) call("stream", PythonBridge.json(arguments)));
       if (method.getName().equals("newScanBuilder")) return new SparkScanBuilder(this, withSession((CaseInsensitiveStringMap) arguments[0]));
       if (takesRow) return ofRow(method, (InternalRow) arguments[0]);
+      if (arguments != null && arguments[arguments.length - 1] instanceof EpochRows[]) return ofEpoch((Long) arguments[0], ((EpochRows[]) arguments[1])[0]);
       if (name != null) return arguments == null ? withoutArguments(method, name) : withArguments(method, name, arguments);
     } catch (Throwable error) {
       throw declared(method, error);
@@ -470,6 +471,12 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     };
   }
 
+  /** Writes and commits the rows of a micro-batch. */
+  private Object ofEpoch(Long epoch, EpochRows micro) {
+    call("write_epoch", Arrays.asList(new Object[] {PythonBridge.json(epoch), micro.rows}));
+    return null;
+  }
+
   /** Converts a JSON value or an object to a type. An integer for a type that is not primitive is an index of `objects`. `self` is the object whose method returns the value, if any. */
   private static Object convert(Type type, Object value, Object[] objects, PythonProxy self) {
     if (type == null) return value;
@@ -534,7 +541,8 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     ArrayList list = new ArrayList();
     for (int i = 0; i < names.size(); i++) {
       try {
-        list.add(Class.forName(CONNECTOR + names.get(i), false, PythonProxy.class.getClassLoader()));
+        String name = (String) names.get(i);
+        list.add(Class.forName(name.startsWith("org.") ? name : CONNECTOR + name, false, PythonProxy.class.getClassLoader()));
       } catch (ClassNotFoundException later) {
         continue;
       }
