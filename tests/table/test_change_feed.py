@@ -25,6 +25,9 @@ def check_pair(history: History, start: int | None, end: int) -> None:
     columns = len(table.schema().fields)
     for mode in MODES:
         changes = table.changes(start, end, deduplication_mode=mode).to_arrow()
+        stream = table.changes(start, end, deduplication_mode=mode).to_arrow_batch_reader().read_all()
+        assert sorted(map(str, stream.to_pylist())) == sorted(map(str, changes.to_pylist())), mode
+        assert stream["_change_ordinal"].to_pylist() == changes["_change_ordinal"].to_pylist(), "a stream has the changes in order"
         assert set(changes["_change_type"].to_pylist()) <= {"INSERT", "DELETE"}
         assert apply_changes_of(mode, before, changes, columns) == after, mode
         updates = (
@@ -78,7 +81,7 @@ def check_history(seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(1000, 11_000, 100))])
 def test_changes_between_snapshots_of_random_histories_give_the_rows_of_the_later_one(first: int) -> None:
-    for seed in range(first, first + (100 if first else 8)):
+    for seed in range(first, first + (100 if first else 2)):
         check_history(seed, steps=9)
 
 

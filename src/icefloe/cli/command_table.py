@@ -31,6 +31,10 @@ COMMANDS = {
             "diff_commands:diff",
             "Compare two snapshots, branches or tags of a table, or two tables: what changed in layout, files, partitions, statistics and rows.",
         ),
+        "changes": (
+            "changes_command:changes",
+            "Write the rows that snapshots inserted, deleted and updated, as lines of JSON or as files; with --follow also those of snapshots to come.",
+        ),
         "explain": ("diff_commands:app", "Explain a commit: why it was retried, and what it was checked against."),
         "show": ("show_commands:app", "Show one level of a table."),
         "explore": (

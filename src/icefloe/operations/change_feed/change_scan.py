@@ -245,16 +245,19 @@ class ChangeScan:
         for ordinal, snapshot in enumerate(changing):
             yield SnapshotChanges(snapshot=snapshot, ordinal=ordinal, plan=self._plan_snapshot(snapshot))
 
-    def _plan_snapshot(self, snapshot: Snapshot) -> ChangePlan:
-        parent_id = snapshot.parent_snapshot_id
-        parent = None if parent_id is None else self.metadata.snapshot_by_id(parent_id)
-        options: dict[str, Any] = {
+    def _planning_options(self) -> dict[str, Any]:
+        return {
             "case_sensitive": self.case_sensitive,
             "schema": self.metadata.schema(),
             "parallel": in_threads,
             "serial_bytes": SERIAL_BYTES if scheme_of(self.metadata.location) == "file" else 0,
             "cache": cached_manifests(self.io),
         }
+
+    def _plan_snapshot(self, snapshot: Snapshot) -> ChangePlan:
+        parent_id = snapshot.parent_snapshot_id
+        parent = None if parent_id is None else self.metadata.snapshot_by_id(parent_id)
+        options = self._planning_options()
         if parent_id is None or parent is not None:
             return plan_changes(self.metadata, parent, snapshot, self.io.read, row_filter=self.pushed_filter, **options)
         if any(_removes_rows(manifest, snapshot) for manifest in read_manifests(snapshot, self.io.read)):
@@ -338,7 +341,7 @@ class ChangeScan:
             NoSuchFileError: a file that the metadata names does not exist.
             FormatError: a file is damaged, or violates the format.
         """
-        projection, columns = self.projection(), self.columns_to_read()
+        columns = self.columns_to_read()
         parts, has_ids = [], self.identity.has_ids
         for changes in self.plan():
             parts.append(self._rows_of_snapshot(changes, columns))
@@ -347,8 +350,63 @@ class ChangeScan:
         is_net = self.deduplication is DeduplicationMode.NET_CHANGES
         if is_net:
             rows = cancel_pairs(rows, self.net_columns(has_ids=has_ids))
+        return self._finish_rows(rows, of_each_snapshot=not is_net)
+
+    def to_arrow_batch_reader(self) -> Any:
+        """Read the changes in this process as a stream, oldest first. Of each snapshot deletions come before insertions.
+
+        Rows of a snapshot are in memory together only if they must be compared: to find updates, or rows that the snapshot only copied. `netChanges` compares
+        the rows of all snapshots.
+
+        Returns:
+            A `pyarrow.RecordBatchReader`.
+
+        Raises:
+            IcefloeError: as for `to_arrow`; errors of files are raised when their rows are read.
+        """
+        return pa.RecordBatchReader.from_batches(schema_to_arrow(self.projection()), self._batches())
+
+    def _batches(self) -> Iterator[Any]:
+        if self.deduplication is DeduplicationMode.NET_CHANGES:
+            yield from self.to_arrow().to_batches()
+            return
+        for changes in self.plan():
+            yield from self._batches_of_snapshot(changes)
+
+    def _batches_of_snapshot(self, changes: SnapshotChanges) -> Iterator[Any]:
+        columns = self.columns_to_read()
+        if self.computes_updates or self.may_copy_rows(changes.plan):
+            yield from self._finish_rows(self._rows_of_snapshot(changes, columns), of_each_snapshot=True).to_batches()
+            return
+        reader = self.reader(columns)
+        for change in (DELETE, INSERT):
+            for file in changes.plan.files():
+                for _, batch in reader.batches(file, (change,)):
+                    rows = self._with_constants(pa.Table.from_batches([batch], schema_to_arrow(columns)), changes, change)
+                    yield from self._finish_rows(rows, of_each_snapshot=True).to_batches()
+
+    def initial_rows(self, snapshot: Snapshot) -> Any:
+        """Read all rows of a snapshot in this process as a stream, as if the snapshot had inserted them.
+
+        Args:
+            snapshot: the snapshot.
+
+        Returns:
+            A `pyarrow.RecordBatchReader`.
+
+        Raises:
+            IcefloeError: as for `to_arrow_batch_reader`.
+        """
+        scan = replace(self, computes_updates=False, deduplication=DeduplicationMode.NONE)
+        plan = plan_changes(self.metadata, None, snapshot, self.io.read, row_filter=scan.pushed_filter, **scan._planning_options())
+        rows = scan._batches_of_snapshot(SnapshotChanges(snapshot=snapshot, ordinal=0, plan=plan))
+        return pa.RecordBatchReader.from_batches(schema_to_arrow(self.projection()), rows)
+
+    def _finish_rows(self, rows: Any, *, of_each_snapshot: bool) -> Any:
+        """Return changed rows with their updates, filtered, and with the columns of the result."""
+        projection = self.projection()
         if self.computes_updates:
-            rows = with_updates(rows, self.identity, self.table_name, of_each_snapshot=not is_net)
+            rows = with_updates(rows, self.identity, self.table_name, of_each_snapshot=of_each_snapshot)
         if self.filters_pairs:
             rows = self._filter_rows(rows)
         if DELETED.name in projection.names:  # only live rows are compared
@@ -368,15 +426,19 @@ class ChangeScan:
         tables = []
         for change in (DELETE, INSERT):
             rows = pa.Table.from_batches([batch for kind, batch in batches if kind == change], schema_to_arrow(read))
-            constants = changes.constants(change)
-            for column in self.constant_columns:
-                target = schema_to_arrow(Schema(column)).field(0)
-                rows = rows.append_column(target, pa.repeat(pa.scalar(constants[column.field_id], target.type), len(rows)))
-            tables.append(rows)
+            tables.append(self._with_constants(rows, changes, change))
         rows = pa.concat_tables(tables)
         if may_copy:
             rows = cancel_pairs(rows, self.metadata.schema().names if by_values else [column.name for column in LINEAGE_COLUMNS])
         return rows.select([*columns.names, *(column.name for column in self.constant_columns)])
+
+    def _with_constants(self, rows: Any, changes: SnapshotChanges, change: str) -> Any:
+        """Return rows that a snapshot changed in one way, with the columns that are constant in them."""
+        constants = changes.constants(change)
+        for column in self.constant_columns:
+            target = schema_to_arrow(Schema(column)).field(0)
+            rows = rows.append_column(target, pa.repeat(pa.scalar(constants[column.field_id], target.type), len(rows)))
+        return rows
 
     def net_columns(self, *, has_ids: bool) -> Sequence[str]:
         """Return the columns in which a deleted and an inserted row must be equal to cancel out in net changes.

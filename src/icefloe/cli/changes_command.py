@@ -1,0 +1,314 @@
+"""`icefloe changes`: the rows that snapshots changed, as lines of JSON or as a file for each snapshot, once or as a service that follows the table."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from time import sleep
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from icefloe.cli.catalog_choice import CatalogChoice, open_table
+from icefloe.cli.failure_output import state_after_interrupt
+from icefloe.cli.row_view import rows_of_arrow
+from icefloe.cli.screen import print_message
+from icefloe.cli.shared_options import TableName, complete_ref
+from icefloe.cli.table_command import with_catalog_options
+from icefloe.errors import InvalidInputError, ReadOnlyTableError, StorageError, visible
+from icefloe.formatting import count_text
+from icefloe.lazy_imports import lazy_module
+from icefloe.operations.change_feed.snapshot_range import Bound
+from icefloe.operations.change_follower import ChangeFollower, CommittedChanges, FeedPosition, decode_position, time_bound
+from icefloe.spec.dates_and_times import parse_timestamp
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.table.table import Table
+
+if TYPE_CHECKING:
+    from pyarrow import parquet
+else:
+    parquet = lazy_module("pyarrow.parquet")
+
+# The name does not end with that of a data file, and begins so that Spark and others that read the folder ignore it.
+POSITION_NAME = "_position.json"
+_MOST_POSITION_BYTES = 1 << 16
+_BEGINNING, _NOW, _ROWS = "beginning", "now", "rows"
+
+
+class OutputFormat(StrEnum):
+    """The format of files of changes."""
+
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+Start = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="START",
+        help="Where to begin, if there is no stored position: after a snapshot id, a branch, a tag or a time such as 2026-01-31T12:00Z; at the beginning; now; "
+        "or with all current rows.",
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="END", help="The last snapshot: its id, a branch, a tag or a time; by default the current one."),
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Wait for further snapshots until Ctrl-C.")]
+Interval = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="With --follow: the time between two looks for new snapshots.")
+]
+Branch = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch whose changes are read.", autocompletion=complete_ref)]
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", metavar="DIR", help="Write a file for each snapshot into this folder, instead of lines to standard output."),
+]
+Kind = Annotated[OutputFormat, typer.Option("--format", help="The format of the files in --folder.")]
+Position = Annotated[
+    Path | None,
+    typer.Option(
+        "--position",
+        metavar="FILE",
+        help=f"Store the position in this file after each snapshot, and continue at it; with --folder it is {POSITION_NAME} in there by default.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None, typer.Option("--columns", metavar="NAMES", help="Only these columns, separated by commas; may be repeated.")
+]
+Where = Annotated[str | None, typer.Option("--where", metavar="FILTER", help="Only rows that match, such as \"type = 'a' AND id < 10\".")]
+Updates = Annotated[bool, typer.Option("--updates", help="Find updates: a deleted and an inserted row with the same identity.")]
+Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--key", metavar="NAMES", help="With --updates: the columns that identify a row; by default row ids or the identifier fields."
+    ),
+]
+Mode = Annotated[
+    str,
+    typer.Option(
+        "--mode", metavar="MODE", help="dropCarryovers leaves out rows that were only copied to another file; none leaves out nothing."
+    ),
+]
+
+
+@with_catalog_options
+def changes(
+    *,
+    table: TableName,
+    start: Start = _BEGINNING,
+    until: Until = None,
+    follow: Follow = False,
+    interval: Interval = 5.0,
+    branch: Branch = MAIN,
+    folder: Folder = None,
+    kind: Kind = OutputFormat.JSON,
+    position: Position = None,
+    columns: Columns = None,
+    where: Where = None,
+    updates: Updates = False,
+    keys: Keys = None,
+    mode: Mode = "dropCarryovers",
+    choice: CatalogChoice,
+) -> None:
+    """Write the rows that snapshots inserted, deleted and updated, as lines of JSON or as files; with --follow also those of snapshots to come."""
+    if follow and until is not None:
+        raise InvalidInputError("both --follow and --until are given", next_step="omit one of them")
+    if mode.lower() == "netchanges":
+        raise InvalidInputError(
+            "changes are written snapshot by snapshot, and netChanges compares several",
+            next_step="omit --mode, or use table.changes in Python",
+        )
+    opened = open_table(table, choice)
+    followed = opened if follow and isinstance(opened, Table) else None
+    if follow and followed is None:
+        raise ReadOnlyTableError(
+            "a table named by its metadata file has no further snapshots",
+            path=table,
+            next_step="name it as namespace.table, or omit --follow",
+        )
+    names = _names(columns)
+    scan = opened.changes(
+        row_filter=where,
+        selected_fields=(*(names or ["*"]), "_change_type", "_commit_snapshot_id", "_commit_timestamp"),
+        deduplication_mode=mode,
+        compute_updates=updates,
+        identifier_columns=_names(keys) or None,
+    )
+    scan.columns_to_read()  # raises an error for unknown columns, and for updates without an identity
+    sink = _Lines() if folder is None else _Files(folder, kind)
+    stored = _StoredPosition(position or (None if folder is None else folder / POSITION_NAME))
+    follower = ChangeFollower(table=opened, scan=scan)
+    with state_after_interrupt(stored.state()):
+        run = _begin(follower, sink, stored, start, branch)
+        run.write_new(None if until is None else follower.position_at(_range_bound(until), branch))
+        while followed is not None:
+            sleep(interval)
+            followed.refresh()
+            run.write_new()
+
+
+def _begin(follower: ChangeFollower, sink: "_Lines | _Files", stored: "_StoredPosition", start: str, branch: str) -> "_Delivery":
+    """Return a delivery that continues at the stored position or, if there is none, begins at `start`. All current rows are written, if `start` is `rows`."""
+    position = stored.read()
+    if position is not None and position.branch != branch:
+        raise InvalidInputError(
+            f"the position in {stored.path} is one of the branch {position.branch!r}, and --branch is {branch!r}",
+            next_step="name another file by --position, or the same branch",
+        )
+    if position is not None:
+        return _Delivery(follower=follower, sink=sink, stored=stored, position=position)
+    current = follower.head(branch) if start in (_NOW, _ROWS) else follower.position_at(_range_bound(start), branch)
+    run = _Delivery(follower=follower, sink=sink, stored=stored, position=current)
+    rows = follower.current_rows(branch) if start == _ROWS else None
+    if rows is not None:
+        run.write(rows)
+    else:
+        stored.write(current)  # so that what is committed before the next start is not missed
+    return run
+
+
+@dataclass(kw_only=True)
+class _Delivery:
+    """The delivery of the changes after a position.
+
+    Attributes:
+        follower: The reader of changes.
+        sink: Where they are written.
+        stored: The file of the position.
+        position: The position after what was written.
+    """
+
+    follower: ChangeFollower
+    sink: "_Lines | _Files"
+    stored: "_StoredPosition"
+    position: FeedPosition
+
+    def write_new(self, last: FeedPosition | None = None) -> None:
+        """Write the changes after the position, up to another one or the newest."""
+        for committed in self.follower.changes_after(self.position, last):
+            self.write(committed)
+
+    def write(self, committed: CommittedChanges) -> None:
+        """Write the changes of one snapshot, and then the position after it."""
+        self.sink.write(committed)
+        self.stored.write(committed.position)
+        self.position = committed.position
+
+
+class _Lines:
+    """Changes as lines of JSON on standard output."""
+
+    def write(self, committed: CommittedChanges) -> None:
+        for line in _json_lines(committed):
+            sys.stdout.write(line)
+        sys.stdout.flush()  # before the position is stored
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Changes as one file for each snapshot that has some, named by the time and the id of the snapshot: written again, it is replaced by the same content."""
+
+    folder: Path
+    kind: OutputFormat
+
+    def write(self, committed: CommittedChanges) -> None:
+        snapshot = committed.snapshot
+        suffix = "jsonl" if self.kind is OutputFormat.JSON else "parquet"
+        path = self.folder / f"{snapshot.timestamp_ms:013d}-{snapshot.snapshot_id}.{suffix}"
+        part = path.with_name(f".{path.name}.part")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            count = self._write_rows(part, committed)
+            if count:
+                part.replace(path)
+        except OSError as error:
+            raise StorageError(
+                f"the changes of snapshot {snapshot.snapshot_id} cannot be written: {error.strerror}", path=str(path)
+            ) from error
+        finally:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                part.unlink()
+        if count:
+            print_message(f"{count_text(count, 'change')} of snapshot {snapshot.snapshot_id} in {path}")
+
+    def _write_rows(self, part: Path, committed: CommittedChanges) -> int:
+        count = 0
+        with part.open("wb") as file:
+            if self.kind is OutputFormat.PARQUET:
+                with parquet.ParquetWriter(file, committed.rows.schema, compression="zstd") as writer:
+                    for batch in committed.rows:
+                        writer.write_batch(batch)
+                        count += batch.num_rows
+            else:
+                for line in _json_lines(committed):
+                    file.write(line.encode())
+                    count += 1
+            file.flush()
+            os.fsync(file.fileno())
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredPosition:
+    """A position in a file, which is replaced as a whole. Without a path nothing is stored."""
+
+    path: Path | None
+
+    def read(self) -> FeedPosition | None:
+        if self.path is None:
+            return None
+        try:
+            with self.path.open("rb") as file:
+                return decode_position(file.read(_MOST_POSITION_BYTES), str(self.path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(f"the position cannot be read: {error.strerror}", path=str(self.path)) from error
+
+    def write(self, position: FeedPosition) -> None:
+        if self.path is None:
+            return
+        part = self.path.with_name(f".{self.path.name}.part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with part.open("wb") as file:
+                file.write(position.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except OSError as error:
+            raise StorageError(f"the position cannot be written: {error.strerror}", path=str(self.path)) from error
+
+    def state(self) -> str:
+        """Return what an interrupted command leaves."""
+        if self.path is None:
+            return "interrupted; no position was stored"
+        return f"interrupted; the same command continues at the position in {self.path}"
+
+
+def _json_lines(committed: CommittedChanges) -> Iterator[str]:
+    """Yield each row as a line of JSON."""
+    batches = rows_of_arrow(committed.rows, committed.columns, "arrow")
+    for row in batches.rows():
+        yield visible(json.dumps(dict(zip(batches.names, row, strict=True)), ensure_ascii=False, separators=(",", ":"))) + "\n"
+
+
+def _range_bound(text: str) -> Bound | None:
+    """Return the bound that an option names: a snapshot id, a time, or else a branch or tag."""
+    if text in (_BEGINNING, _ROWS, _NOW):
+        return None
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return time_bound(parse_timestamp(text, utc=True))
+    except (ValueError, OverflowError):
+        return text
+
+
+def _names(texts: list[str] | None) -> list[str]:
+    return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]

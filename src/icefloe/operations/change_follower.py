@@ -1,0 +1,209 @@
+"""`ChangeFollower`: the changes of a branch, snapshot by snapshot, from a position that can be stored, also while the table grows.
+
+A position is stored only after the rows up to it were passed on, so that a consumer that starts again receives every change at least once. It needs the
+snapshot of the position, or the snapshot after it, and none before: older snapshots may be expired. Spec: Snapshots; Snapshot References.
+"""
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.operations.change_feed.change_scan import ChangeScan
+from icefloe.operations.change_feed.snapshot_range import Bound, snapshots_in_range
+from icefloe.operations.loaded_table import TableReader
+from icefloe.spec.dates_and_times import format_timestamp
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN
+from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.schema.schema import Schema
+
+_MICROSECONDS = 1000  # in a millisecond, the unit of the times of snapshots
+
+
+class FeedPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """The last snapshot of a branch whose changes were passed on.
+
+    Attributes:
+        table_uuid: The UUID of the table.
+        branch: The branch.
+        snapshot_id: The snapshot; None before the first snapshot of the table.
+        timestamp_ms: The time of the snapshot, in milliseconds since 1970.
+    """
+
+    table_uuid: str
+    branch: str = MAIN
+    snapshot_id: int | None = None
+    timestamp_ms: int | None = None
+
+    def encode(self) -> bytes:
+        """Return the position as a line of JSON."""
+        return msgspec.json.encode(self) + b"\n"
+
+
+def decode_position(content: bytes, path: str) -> FeedPosition:
+    """Return the position in the content of a file.
+
+    Args:
+        content: The content.
+        path: The path of the file, for the error.
+
+    Raises:
+        InvalidInputError: The content is not that of a position.
+    """
+    try:
+        return msgspec.json.decode(content, type=FeedPosition)
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(
+            f"{path} is not the position of a reader of changes: {error}", next_step="name another file, or remove it to begin again"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedChanges:
+    """The changes of one snapshot.
+
+    Attributes:
+        snapshot: The snapshot.
+        columns: The columns.
+        rows: A `pyarrow.RecordBatchReader` of the changed rows with these columns, which reads the files when it is iterated.
+        position: The position after this snapshot.
+    """
+
+    snapshot: Snapshot
+    columns: Schema
+    rows: Any
+    position: FeedPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFollower:
+    """A reader of the changes of a branch that continues at a position.
+
+    Attributes:
+        table: The table; `refresh` it to see newer snapshots.
+        scan: A scan of changes with the columns, the filter and the modes; its snapshots are not used.
+    """
+
+    table: TableReader
+    scan: ChangeScan
+
+    def position_at(self, start: Bound | None, branch: str = MAIN) -> FeedPosition:
+        """Return the position after which changes begin.
+
+        Args:
+            start: A snapshot id, a branch or tag, or a time with a time zone; None for the beginning of the table.
+            branch: The branch that is followed.
+
+        Raises:
+            NoSuchSnapshotError: A snapshot, branch or tag does not exist.
+            InvalidInputError: The start is not in the history of the branch, or snapshots after it were expired.
+        """
+        metadata = self.table.metadata
+        position = FeedPosition(table_uuid=str(metadata.table_uuid), branch=branch)
+        if start is None:
+            return position
+        line = list(ancestors(metadata, self._head(branch)))
+        newer = snapshots_in_range(metadata, self.table.full_name, start, _end(branch))
+        last = line[len(newer)] if len(newer) < len(line) else None
+        return position if last is None else _position_after(position, last)
+
+    def head(self, branch: str = MAIN) -> FeedPosition:
+        """Return the position after all changes that are committed now. Raises `NoSuchSnapshotError` if the branch does not exist."""
+        position = FeedPosition(table_uuid=str(self.table.metadata.table_uuid), branch=branch)
+        snapshot = self._snapshot(self._head(branch))
+        return position if snapshot is None else _position_after(position, snapshot)
+
+    def current_rows(self, branch: str = MAIN) -> CommittedChanges | None:
+        """Return all rows of the branch as if its newest snapshot had inserted them; None if it has no snapshot.
+
+        Raises:
+            NoSuchSnapshotError: The branch does not exist.
+        """
+        snapshot = self._snapshot(self._head(branch))
+        if snapshot is None:
+            return None
+        scan = replace(self.scan, metadata=self.table.metadata, io=self.table.io)
+        return CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.initial_rows(snapshot), position=self.head(branch))
+
+    def changes_after(self, position: FeedPosition, last: FeedPosition | None = None) -> Iterator[CommittedChanges]:
+        """Yield the changes of each snapshot after a position, oldest first. A compaction has no changes, and is returned too: its position is newer.
+
+        Args:
+            position: The position.
+            last: The position up to which changes are returned; None for all that are committed.
+
+        Raises:
+            InvalidInputError: The position is that of another table; its snapshot is not in the history of the branch any more, because the branch was rolled
+                back or snapshots were expired; or rows that a snapshot removed cannot be read.
+            NoSuchSnapshotError: The branch does not exist.
+            IcefloeError: A file of a snapshot cannot be read.
+        """
+        metadata, name = self.table.metadata, self.table.full_name
+        if position.table_uuid != str(metadata.table_uuid):
+            raise InvalidInputError(
+                f"the position is that of the table with the UUID {position.table_uuid}, and {name} has {metadata.table_uuid}",
+                table=name,
+                next_step="remove the position to begin with the table that has the name now",
+            )
+        if self._head(position.branch) is None or (last is not None and self._is_reached(last, position)):
+            return
+        for snapshot in self._snapshots_after(position):
+            position = _position_after(position, snapshot)
+            scan = replace(self.scan, metadata=metadata, io=self.table.io, snapshots=(snapshot,))
+            yield CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.to_arrow_batch_reader(), position=position)
+            if last is not None and snapshot.snapshot_id == last.snapshot_id:
+                return
+
+    def _is_reached(self, last: FeedPosition, position: FeedPosition) -> bool:
+        """Return whether a position is not before another one."""
+        before = {snapshot.snapshot_id for snapshot in ancestors(self.table.metadata, position.snapshot_id)}
+        return last.snapshot_id is None or last.snapshot_id in before
+
+    def _snapshots_after(self, position: FeedPosition) -> Sequence[Snapshot]:
+        metadata, name = self.table.metadata, self.table.full_name
+        try:
+            return snapshots_in_range(metadata, name, position.snapshot_id, _end(position.branch))
+        except (InvalidInputError, NoSuchSnapshotError) as error:
+            if position.snapshot_id is None:
+                raise
+            time = "" if position.timestamp_ms is None else f" of {_time(position.timestamp_ms)}"
+            oldest = list(ancestors(metadata, self._head(position.branch)))[-1]
+            is_there = metadata.snapshot_by_id(position.snapshot_id) is not None
+            what = (
+                f"is not in the history of {position.branch!r}: it was rolled back or replaced"
+                if is_there
+                else f"was expired, and so were snapshots after it: the oldest of {position.branch!r} is {oldest.snapshot_id} of {_time(oldest.timestamp_ms)}"
+            )
+            raise InvalidInputError(
+                f"the changes of {name} after snapshot {position.snapshot_id}{time} are unknown: the snapshot {what}",
+                table=name,
+                snapshot_id=position.snapshot_id,
+                next_step="remove the position, and begin with all current rows or at a snapshot that exists",
+            ) from error
+
+    def _head(self, branch: str) -> int | None:
+        return self.table.scan().use_ref(branch).snapshot_id
+
+    def _snapshot(self, snapshot_id: int | None) -> Snapshot | None:
+        return None if snapshot_id is None else self.table.metadata.snapshot_by_id(snapshot_id)
+
+
+def time_bound(time_us: int) -> dt.datetime:
+    """Return a time in microseconds since 1970 as a bound of a range."""
+    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=time_us)
+
+
+def _position_after(position: FeedPosition, snapshot: Snapshot) -> FeedPosition:
+    return msgspec.structs.replace(position, snapshot_id=snapshot.snapshot_id, timestamp_ms=snapshot.timestamp_ms)
+
+
+def _end(branch: str) -> str | None:
+    return None if branch == MAIN else branch
+
+
+def _time(timestamp_ms: int) -> str:
+    return format_timestamp(timestamp_ms * _MICROSECONDS, utc=True)
