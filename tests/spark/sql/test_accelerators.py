@@ -206,5 +206,29 @@ def test_no_accelerator_takes_over_what_executors_without_icefloes_classes_read(
         assert sql(query) == [(8,), (9,)]
 
 
+def test_scans_by_partitions_are_right_beside_rules_of_other_libraries(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    table = lake.create_table("db.p", pa.schema([("id", pa.int64())]), partition_spec=["bucket(2, id)"], properties={"format-version": "3"})
+    table.append(pa.table({"id": range(20)}))
+    table.set_properties({"write.delete.mode": "merge-on-read"})
+    table.delete("id > 16 OR id = 3")
+    settings = {"spark.sql.sources.v2.bucketing.enabled": "true", "spark.sql.iceberg.planning.preserve-data-grouping": "true"}
+    for setting, value in settings.items():
+        spark.conf.set(setting, value)
+    state = spark._jsparkSession.sessionState()
+    rules = state.getClass().getDeclaredField("columnarRules")
+    rules.setAccessible(True)
+    before = rules.get(state)
+    rules.set(state, before.prepended(spark._jvm.org.apache.spark.sql.execution.ColumnarRule()))
+    query = "SELECT id, count(*) FROM lake.db.p WHERE id > 1 GROUP BY id"
+    try:
+        assert sorted(sql(query)) == [(number, 1) for number in range(2, 17) if number != 3]
+        assert scan_of(spark, query).nodeName() == "BatchScan lake.db.p"
+        assert sql("SELECT count(*) FROM lake.db.p WHERE id < 5") == [(4,)]
+    finally:
+        rules.set(state, before)
+        for setting in settings:
+            spark.conf.unset(setting)
+
+
 def _each(sequence: Any) -> list[Any]:
     return [sequence.apply(index) for index in range(sequence.size())]

@@ -75,7 +75,9 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   private volatile ScanMetrics lastRead; // of the last batch: what it reads
 
   public PartitionedFiles(List groups, List keys, List columns) {
-    this.groups = (LogicalRelation[]) groups.toArray(new LogicalRelation[0]);
+    this.groups = new LogicalRelation[groups.size()];
+    // A filter on deleted rows is for other readers than Icefloe's, and no other reads this scan.
+    for (int i = 0; i < this.groups.length; i++) this.groups[i] = (LogicalRelation) ((LogicalPlan) groups.get(i)).collectLeaves().head();
     this.keys = PythonBridge.strings(keys);
     this.columns = PythonBridge.strings(columns);
   }
