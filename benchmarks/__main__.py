@@ -18,6 +18,7 @@ MODULES = {
     "partitions": "benchmarks.partitions",
     "history": "benchmarks.history",
     "streams": "benchmarks.streams",
+    "micro-batches": "benchmarks.micro_batches",
     "files-commit": "benchmarks.files_commit",
     "metadata": "benchmarks.metadata",
     "deletes": "benchmarks.deletes",

@@ -5,6 +5,7 @@ of the catalog file: restoring the copy resets the tables to their first snapsho
 """
 
 import json
+import os
 import shutil
 import subprocess
 from typing import Any
@@ -20,7 +21,8 @@ class Appender:
 
     def __init__(self, engine: str, *arguments: str, program: str = "appending_child.py") -> None:
         command = [str(measure.PYTHON_OF[engine]), str(measure.ROOT / "benchmarks" / program), engine, *arguments]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, "PYTHONPATH": str(measure.ROOT)}  # some children use modules of the benchmarks
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def append(self) -> dict[str, Any]:
         """Append once; return the seconds of the append and of loading the table before it."""

@@ -36,6 +36,12 @@ print(json.dumps(rows(spark, "SELECT count(*) FROM prod.db.t VERSION AS OF 'done
 print(json.dumps(spark.table("prod.db.t").where("id > 8").count()))
 print(json.dumps(rows(spark, "SELECT count(*) FROM prod.db.t.snapshots")))
 print(json.dumps(len(rows(spark, "CALL prod.system.rewrite_data_files(table => 'db.t')"))))
+counts = []
+for number, frame in enumerate([spark.readStream.table("prod.db.t"), spark.readStream.format("iceberg").load("prod.db.t")]):
+    query = frame.where("id > 8").writeStream.format("memory").queryName(f"seen{number}").trigger(availableNow=True).start()
+    query.awaitTermination()
+    counts.append(spark.table(f"seen{number}").count())
+print(json.dumps(counts))
 other = SparkSession.builder.remote(sys.argv[1]).create()
 print(json.dumps(rows(other, "SELECT count(*) FROM prod.db.t")))
 other.stop()
@@ -100,6 +106,7 @@ def test_clients_without_icefloe_have_the_whole_sql_and_ctrl_c_ends_the_server(t
             3,
             [[4]],
             1,
+            [3, 3],
             [[11]],
             ["prod", 11],
             [5, 16],

@@ -12,6 +12,7 @@ Spec: Snapshots (`operation`); Scan Planning.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import pyarrow.compute as pc
@@ -269,16 +270,18 @@ class MicroBatchPlanner:
     def _parts(self, begin: StreamingOffset, head: Snapshot) -> list[_Part]:
         """Return the parts after an offset up to a snapshot, oldest first. Only the snapshots of the parts are visited."""
         newer: list[Snapshot] = []
-        for snapshot in ancestors(self.metadata, head.snapshot_id):
+        for snapshot in chain(
+            [head], ancestors(self.metadata, head.parent_snapshot_id)
+        ):  # to find a snapshot by its id takes an index of all
             if snapshot.snapshot_id == begin.snapshot_id:
                 rest = [] if begin.is_complete else [_Part(snapshot, "all" if begin.scan_all_files else "added", begin.position)]
                 return [*rest, *_added_by(newer)]
             newer.append(snapshot)
+            if begin.is_complete and snapshot.parent_snapshot_id == begin.snapshot_id:
+                return _added_by(newer)  # the snapshot of the offset may be expired
         oldest = newer[-1]
         first = self.metadata.snapshot_by_id(begin.snapshot_id)
         if first is None and oldest.parent_snapshot_id == begin.snapshot_id:
-            if begin.is_complete:
-                return _added_by(newer)
             return self._after_missing(begin, begin.snapshot_id, newer)
         are_later = [_is_later(snapshot, begin) for snapshot in newer]
         if first is None and oldest.parent_snapshot_id is not None and are_later[-1] is not False:
@@ -296,7 +299,8 @@ class MicroBatchPlanner:
 
     def _parts_between(self, begin: StreamingOffset, end: StreamingOffset) -> list[_Part]:
         """Return the parts between two offsets of a batch."""
-        last = self.metadata.snapshot_by_id(end.snapshot_id)
+        head = self.head
+        last = head if head is not None and head.snapshot_id == end.snapshot_id else self.metadata.snapshot_by_id(end.snapshot_id)
         end_position = None if end.is_complete else end.position
         if last is None:
             self._refuse_missing(begin, end.snapshot_id, None)

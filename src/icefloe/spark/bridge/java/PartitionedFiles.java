@@ -35,6 +35,7 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.FileFormat;
+import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
@@ -280,7 +281,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     return (HadoopFsRelation) group.relation();
   }
 
-  /** Returns the splits of these files. A split has files, or parts of files, of one group and with equal keys, up to the session's maximum size of a split. */
+  /** Returns the splits of these files. A split has files, or parts of files, of one group and with equal keys, up to the session's maximum size of a split. Without keys, as in Spark's own scan, splits are small enough for all processors. */
   InputPartition[] splits(BitSet numbers) {
     Seq nothing = PythonUtils.toSeq(new ArrayList());
     ArrayList splits = new ArrayList();
@@ -288,16 +289,21 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     long files = 0L, bytes = 0L;
     for (int group = 0; group < groups.length; group++) {
       HadoopFsRelation relation = relationOf(groups[group]);
-      SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) relation.sparkSession()).sessionState().conf();
-      LinkedHashMap packed = new LinkedHashMap(); // Packing objects by key, of the files of this group
+      ArrayList read = new ArrayList(); // PartitionDirectory objects
       Iterator directories = relation.location().listFiles(nothing, nothing).iterator();
       while (directories.hasNext()) {
-        PartitionDirectory directory = (PartitionDirectory) directories.next();
-        int current = number++;
-        if (numbers != null && !numbers.get(current)) continue;
+        Object directory = directories.next();
+        if (numbers == null || numbers.get(number)) read.add(directory);
+        number++;
+      }
+      SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) relation.sparkSession()).sessionState().conf();
+      long mostBytes = keys.length == 0 ? FilePartition.maxSplitBytes(relation.sparkSession(), PythonUtils.toSeq(read)) : conf.filesMaxPartitionBytes();
+      LinkedHashMap packed = new LinkedHashMap(); // Packing objects by key, of the files of this group
+      for (int i = 0; i < read.size(); i++) {
+        PartitionDirectory directory = (PartitionDirectory) read.get(i);
         InternalRow key = keyOf(directory.values(), relation.partitionSchema());
         Packing packing = (Packing) packed.get(key);
-        if (packing == null) packed.put(key, packing = new Packing(group, key, conf.filesMaxPartitionBytes(), conf.filesOpenCostInBytes()));
+        if (packing == null) packed.put(key, packing = new Packing(group, key, mostBytes, conf.filesOpenCostInBytes()));
         packing.add(directory, splits);
         files++;
         bytes += ((FileStatusWithMetadata) directory.files().apply(0)).getLen();
