@@ -30,6 +30,7 @@ MODULES = {
     "ordered-limits": "benchmarks.ordered_limits",
     "variants": "benchmarks.variants",
     "joining": "benchmarks.joining",
+    "merging-buckets": "benchmarks.merging_buckets",
     "spark-changes": "benchmarks.spark_changes",
     "statements": "benchmarks.statements",
     "creating": "benchmarks.creating",

@@ -43,17 +43,19 @@ class LargeSource:
     Attributes:
         plan: the logical plan of the rows, with the columns of the source.
         figures: Java's `GatheredRows` object with one row: the Bloom filter, then the least and the greatest value of each key.
-        bloom_filter: the bytes of Spark's Bloom filter for the combination of all keys.
+        bloom_filter: the bytes of Spark's Bloom filter for the combination of all keys; None if only bounds were read.
         keys: the equalities of the join condition whose values were read.
     """
 
     plan: Any
     figures: Any
-    bloom_filter: bytes
+    bloom_filter: bytes | None
     keys: Sequence[MatchKey]
 
 
-def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any, keys: Sequence[MatchKey]) -> LargeSource | None:
+def read_large_source(
+    spark: SparkSession, session: Any, source: Any, scan: Any, keys: Sequence[MatchKey], *, only_bounds: bool = False
+) -> LargeSource | None:
     """Read the keys of a source with one job.
 
     Return None if the keys cannot prune the target, or if reading them would cost more than it saves: the target is small, or the source must be stored and is
@@ -65,6 +67,7 @@ def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any,
         source: the optimized logical plan of the source.
         scan: the scan relation of the target.
         keys: equalities of the join condition.
+        only_bounds: whether to compute no Bloom filter, because looking a row up in it takes as long as joining it; the source is not stored then.
 
     Raises:
         EngineError: the job failed.
@@ -74,7 +77,7 @@ def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any,
     target_size = int(str(scan.stats().sizeInBytes()))
     can_be_read_again = _can_be_read_again(spark, source)
     # If the source can be read again, only its keys are read now. Keeping a source costs more, and must be worth it.
-    is_too_large = not can_be_read_again and is_known(size) and size > target_size
+    is_too_large = not can_be_read_again and (only_bounds or (is_known(size) and size > target_size))
     if not hashed or target_size < LEAST_TARGET_BYTES or is_too_large:
         return None
     rows = rows_of(spark, session, source)
@@ -83,12 +86,14 @@ def read_large_source(spark: SparkSession, session: Any, source: Any, scan: Any,
         rows = run_job(spark, "compute the source of a MERGE", partial(rows.localCheckpoint, True))
         source = rows._jdf.logicalPlan()
         size = int(str(source.stats().sizeInBytes()))
-    figures = _figures(spark, rows, hashed, size // max(1, int(source.schema().defaultSize())))
+    count = None if only_bounds else size // max(1, int(source.schema().defaultSize()))
+    figures = _figures(spark, rows, hashed, count)
     array = run_job(spark, "read the keys of a MERGE", partial(figures._jdf.queryExecution().executedPlan().executeTake, 1))
-    bloom_filter = array[0].getBinary(0)
-    if bloom_filter is None:  # no row of the source has a complete key
+    first = array[0].get(0, figures._jdf.schema().apply(0).dataType())
+    if first is None:  # no row of the source has a complete key
         return None
-    return LargeSource(plan=source, figures=new_object(spark, "GatheredRows", array), bloom_filter=bytes(bloom_filter), keys=hashed)
+    bloom_filter = None if only_bounds else bytes(first)
+    return LargeSource(plan=source, figures=new_object(spark, "GatheredRows", array), bloom_filter=bloom_filter, keys=hashed)
 
 
 def _is_hashed(key: MatchKey) -> bool:
@@ -108,13 +113,22 @@ def _can_be_read_again(spark: SparkSession, plan: Any) -> bool:
     return all(_can_be_read_again(spark, children.apply(index)) for index in range(children.size()))
 
 
-def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], count: int) -> DataFrame:
-    """Return a DataFrame of one row: the Bloom filter, then the least and the greatest value of each key. `count` is the estimated number of rows."""
-    bits = max(1024, min(_MOST_BITS, _BITS_PER_KEY * count))
-    numbers = [expression_of(spark, F.lit(number).cast("bigint")) for number in (max(1, count), bits)]
-    hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.source for key in keys]))
-    bloom_filter = node(spark, "expressions.aggregate.BloomFilterAggregate", hashes, *numbers)
-    columns = [column_of(spark, bloom_filter.toAggregateExpression())]
+def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], count: int | None) -> DataFrame:
+    """Return a DataFrame of one row: the Bloom filter, then the least and the greatest value of each key.
+
+    Args:
+        spark: the Python session.
+        rows: the source.
+        keys: its keys.
+        count: the estimated number of rows; None for the number of bounds in place of the Bloom filter.
+    """
+    columns = [F.max(F.lit(2 * len(keys)))]
+    if count is not None:
+        bits = max(1024, min(_MOST_BITS, _BITS_PER_KEY * count))
+        numbers = [expression_of(spark, F.lit(number).cast("bigint")) for number in (max(1, count), bits)]
+        hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.source for key in keys]))
+        bloom_filter = node(spark, "expressions.aggregate.BloomFilterAggregate", hashes, *numbers)
+        columns = [column_of(spark, bloom_filter.toAggregateExpression())]
     complete = reduce(Column.__and__, (column_of(spark, key.source).isNotNull() for key in keys))
     for key in keys:
         column = column_of(spark, key.source)
@@ -122,7 +136,9 @@ def _figures(spark: SparkSession, rows: DataFrame, keys: Sequence[MatchKey], cou
     return rows.where(complete).agg(*(column.alias(f"figure{ordinal}") for ordinal, column in enumerate(columns)))
 
 
-def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], relation: Any, source: LargeSource) -> Any:
+def prune_target_by_keys(
+    spark: SparkSession, nodes_over_scan: Sequence[Any], relation: Any, source: LargeSource, narrow: str = "narrow"
+) -> Any:
     """Return the logical plan of the target, without files, row groups and most rows that match no key of the source.
 
     The condition is placed above the nodes over the scan, because a key, for example a cast, may fail for rows that the filters in these nodes remove.
@@ -132,12 +148,9 @@ def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], re
         nodes_over_scan: the nodes between the join and the target's scan, from the top.
         relation: the scan relation of the target.
         source: the source whose keys were read.
+        narrow: the method of the target's scan that returns a scan with more filters.
     """
-    hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.target for key in source.keys]))
-    # Spark writes the bytes of a binary literal into every text of the plan, and keeps these texts for a thousand queries.
-    content = java_class(spark, "java.io.ByteArrayInputStream")(source.bloom_filter)
-    bloom_filter = object_literal(spark, java_class(spark, _BLOOM_FILTER).readFrom(content), _BLOOM_FILTER)
-    conditions = [invoke(spark, bloom_filter, "mightContainLong", data_type(spark, "boolean"), [hashes])]
+    conditions: list[Any] = []
     predicates: list[Mapping[str, Any]] = []
     for index, key in enumerate(source.keys):
         if key.target.nodeName() != "AttributeReference":
@@ -150,8 +163,15 @@ def prune_target_by_keys(spark: SparkSession, nodes_over_scan: Sequence[Any], re
             conditions.append(node(spark, f"expressions.{comparison}", key.target, value))
         predicates += bounds_as_predicates(key.target.name(), literals)
     if predicates:
-        scan = python_proxy_behind(spark, relation.scan()).objectOf("narrow", json.dumps([predicates]))
+        scan = python_proxy_behind(spark, relation.scan()).objectOf(narrow, json.dumps([predicates]))
         relation = with_part(spark, relation, SCAN, scan)
-    # The bounds are tested first, because they are cheaper.
-    condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), [*conditions[1:], conditions[0]])
+    if source.bloom_filter is not None:  # it is tested last, because bounds are cheaper
+        hashes = node(spark, "expressions.XxHash64", sequence(spark, [key.target for key in source.keys]))
+        # Spark writes the bytes of a binary literal into every text of the plan, and keeps these texts for a thousand queries.
+        content = java_class(spark, "java.io.ByteArrayInputStream")(source.bloom_filter)
+        bloom_filter = object_literal(spark, java_class(spark, _BLOOM_FILTER).readFrom(content), _BLOOM_FILTER)
+        conditions.append(invoke(spark, bloom_filter, "mightContainLong", data_type(spark, "boolean"), [hashes]))
+    if not conditions:
+        return stack_nodes(spark, nodes_over_scan, relation)
+    condition = reduce(lambda left, right: node(spark, "expressions.And", left, right), conditions)
     return node(spark, "plans.logical.Filter", condition, stack_nodes(spark, nodes_over_scan, relation))

@@ -7,14 +7,15 @@ both, this module changes that join:
 2. The target's scan skips files and row groups that contain no key of the source (`target_pruning.py`).
 3. Only target rows that match a source row take part in the join; Spark tests this in the stage that reads the target.
 
-If the source is too large for the driver, only its keys prune the target (`large_source.py`), and Spark joins by a shuffle.
+If the source is too large for the driver, only its keys prune the target (`large_source.py`), and Spark joins by a shuffle. If both have the same partitions of
+the key, and the session joins by partitions, a larger source is joined without a shuffle (`partitioned_join.py`).
 
 Any other query, and a MERGE that needs unmatched target rows, keeps Spark's plan. `catalyst_plan.py` changes the plan nodes, `operation.py` runs the statement,
 and `changed_rows_job.py` writes its rows.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,6 +24,7 @@ from icefloe.spark.bridge.catalyst import sequence
 from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, node, python_proxy_behind, rows_of, some, stack_nodes, with_part
 from icefloe.spark.row_level.broadcast_source import BroadcastSource, read_small_source, source_plan
 from icefloe.spark.row_level.large_source import prune_target_by_keys, read_large_source
+from icefloe.spark.row_level.partitioned_join import PartitionField, is_joined_by_partitions, partition_fields, with_hash_join
 from icefloe.spark.row_level.target_pruning import MatchKey, match_keys, prune_target
 
 # Join types of a MERGE, with the target first; and the join type of a MERGE that only inserts, with the source first, which Spark plans as an append.
@@ -56,7 +58,21 @@ class _MergeJoin:
     keys: list[MatchKey]
 
 
-def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: Collection[str]) -> DataFrame:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRows:
+    """The rows of a statement.
+
+    Attributes:
+        frame: a lazy DataFrame.
+        grouped_by: the partition fields of the target by whose values the rows are grouped: one task has all rows with the same values, and a row keeps them
+            when it is written. Empty if rows are not grouped.
+    """
+
+    frame: DataFrame
+    grouped_by: frozenset[PartitionField] = field(default_factory=frozenset)
+
+
+def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: Collection[str]) -> StatementRows:
     """Return the rows of a MERGE's query, with its join changed as this module describes, if that is possible.
 
     Args:
@@ -66,12 +82,27 @@ def plan_merge_rows(spark: SparkSession, session: Any, query: Any, join_types: C
         join_types: `MERGE_JOINS`, `INSERT_JOINS`, or an empty sequence to keep Spark's plan.
 
     Returns:
-        A lazy DataFrame with the columns of the query.
+        The rows, with the columns of the query.
     """
     merge = _merge_join(spark, query, join_types) if join_types else None
-    if merge is not None:
-        query = _plan(spark, session, merge) or query
-    return rows_of(spark, session, query)
+    if merge is None:
+        return StatementRows(frame=rows_of(spark, session, query))
+    if merge.join_type not in INSERT_JOINS and is_joined_by_partitions(spark, session, merge.join, merge.source, merge.scan):
+        plan = _planned_by_partitions(spark, session, merge)
+        return StatementRows(
+            frame=rows_of(spark, session, plan), grouped_by=partition_fields(spark, merge.scan, merge.nodes_above, merge.keys)
+        )
+    return StatementRows(frame=rows_of(spark, session, _plan(spark, session, merge) or query))
+
+
+def _planned_by_partitions(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any:
+    """Return the plan of the MERGE's query with a join by partitions, with the target pruned by the source's keys if that is worth it."""
+    join = with_hash_join(spark, merge.join, merge.source, merge.scan)
+    large_source = read_large_source(spark, session, merge.source, merge.scan, merge.keys, only_bounds=True)
+    if large_source is not None:
+        target = prune_target_by_keys(spark, merge.nodes_over_scan, merge.scan, large_source, "narrow_partitions")
+        join = join.withNewChildren(sequence(spark, (target, large_source.plan)))
+    return stack_nodes(spark, merge.nodes_above, join)
 
 
 def _plan(spark: SparkSession, session: Any, merge: _MergeJoin) -> Any | None:

@@ -31,15 +31,16 @@ from icefloe.spark.bridge.catalyst_plan import chain
 from icefloe.spark.bridge.messages import RowLevelOperationInfo
 from icefloe.spark.bridge.spark_errors import FilesReplacedError
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
-from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, plan_merge_rows
+from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, StatementRows, plan_merge_rows
 from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable, ScanSource
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.sql_write import branch_of, statement_counts
 from icefloe.spark.write.write_builder import SparkWriteBuilder, WritableTable
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, any_of
 from icefloe.spec.metadata.snapshot_ref import MAIN
-from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE
+from icefloe.spec.metadata.table_properties import DISTRIBUTION_MODE, FANOUT_ENABLED
 from icefloe.spec.partitioning.partition_spec import check_known_transforms
+from icefloe.spec.partitioning.transforms import VoidTransform
 from icefloe.spec.schema.metadata_columns import FILE, POS, ROW_ID
 
 # Spark 4.1 and later count rows by kind of clause, in the plan node that runs the clauses.
@@ -137,9 +138,9 @@ class RowLevelTable(WritableTable):
         Spark also runs a MERGE that only inserts as an append. So `merge_planner.py` searches the query of an append for the join of such a MERGE, and improves
         its plan.
         """
-        return plan_merge_rows(self._spark, session, query, INSERT_JOINS if is_append else ())
+        return plan_merge_rows(self._spark, session, query, INSERT_JOINS if is_append else ()).frame
 
-    def statement_rows(self, session: Any, query: Any, command: Command) -> DataFrame:
+    def statement_rows(self, session: Any, query: Any, command: Command) -> StatementRows:
         """Return the rows of a DELETE, UPDATE or MERGE. The rows of a MERGE are planned by `merge_planner.py`."""
         return plan_merge_rows(self._spark, session, query, MERGE_JOINS if command is Command.MERGE else ())
 
@@ -164,7 +165,7 @@ class RowLevelTable(WritableTable):
         return self.written
 
     def row_level(
-        self, command: Command, rows: Callable[[], DataFrame], ordinals: RowOrdinals, options: Mapping[str, str], unmatched: Unmatched
+        self, command: Command, rows: Callable[[], StatementRows], ordinals: RowOrdinals, options: Mapping[str, str], unmatched: Unmatched
     ) -> None:
         """Write the changed rows of a statement and commit them.
 
@@ -194,7 +195,12 @@ class RowLevelTable(WritableTable):
         distribution_mode = command.distribution_mode(base)
         properties = {} if distribution_mode is None else {DISTRIBUTION_MODE.name: distribution_mode}
         target = write_options.form.of(write_target(handle, replace(base, properties={**base.properties, **properties})))
-        changed: ChangedRows = write_changed_rows(rows(), ordinals, target, unmatched)
+        planned = rows()
+        # Rows that are grouped by the fields of the spec need no shuffle: each partition is written by one task.
+        fields = {(item.source_id, str(item.transform)) for item in base.spec().fields if not isinstance(item.transform, VoidTransform)}
+        if fields and fields <= planned.grouped_by:
+            target = replace(target, properties={**target.properties, DISTRIBUTION_MODE.name: "none", FANOUT_ENABLED.name: "true"})
+        changed: ChangedRows = write_changed_rows(planned.frame, ordinals, target, unmatched)
         action = RowLevel(handle, engine, base, command, self._row_filter(), changed, context, target)
         report = self._commit(action)
         result = row_level_result(action, command, changed, engine.name, report.attempt, report.attempts)

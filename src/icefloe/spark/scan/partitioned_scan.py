@@ -13,6 +13,7 @@ from pyspark.sql.types import IntegerType, StructField
 
 from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
+from icefloe.spark.bridge.messages import Expression
 from icefloe.spark.functions.spark_functions import function_of_width
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
 from icefloe.spark.scan.native_scan import FileValues
@@ -36,6 +37,7 @@ from icefloe.spec.types import DoubleType, FloatType, NestedField
 
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions.Expressions"
 _PARTITIONING = "org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning"
+_PARTIALLY_CLUSTERED = "spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled"
 # Spark's functions for the transforms of dates and times.
 _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform: "months", DayTransform: "days", HourTransform: "hours"}
 
@@ -43,8 +45,13 @@ _TIMES: Mapping[type[Transform], str] = {YearTransform: "years", MonthTransform:
 def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
     """Return a scan of a pushed query that reports its partitions.
 
-    Return None if `keys` of the scan is empty, a column has a geo type, or `can_read_partitions` is False.
+    Return None if `keys` of the scan is empty, a column has a geo type, or `can_read_partitions` is False; and for a DELETE or UPDATE.
     """
+    operation = pushed.query.get("operation")
+    # Of DELETE and UPDATE, Spark plans the subqueries apart, before it joins them, so that these do not report their partitions. If partitions are partially
+    # clustered, several tasks may have a row of a MERGE's target, and none of them finds that several rows of the source match it.
+    if operation not in (None, "MERGE") or (operation and pushed.spark.conf.get(_PARTIALLY_CLUSTERED, "false") == "true"):
+        return None
     if not can_read_partitions(pushed):
         return None
     scan = PartitionedScan(pushed)
@@ -81,6 +88,23 @@ class PartitionedScan(RuntimeFilteredScan):
             and field.source_id in columns
             and _is_key(field, columns[field.source_id])
         ]
+
+    def constants(self) -> Mapping[str, Any]:
+        """Return the results that never change; and in `partitionKeys` the source id, transform and source column of each field in `keys`, for MERGE."""
+        keys = [[field.source_id, str(field.transform), column.name] for field, column in self.keys]
+        return {**super().constants(), "partitionKeys": keys}
+
+    @connector_method
+    def filter_attributes(self) -> list[str]:
+        """Return the columns by which Spark prunes files at run time; for a row-level operation none, because the keys of its source prune the target."""
+        return [] if self._pushed.query.get("operation") is not None else super().filter_attributes()
+
+    @connector_method
+    def narrow_partitions(self, predicates: list[Expression]) -> "PartitionedScan":
+        """Return a scan as `narrow` does, which reports the same partition fields."""
+        scan = PartitionedScan(self._with_filters(predicates))
+        scan.keys = self.keys  # the remaining files may have further fields in common
+        return scan
 
     @connector_method
     def output_partitioning(self) -> Any:

@@ -7,7 +7,6 @@ Spec: Partition Transforms; Scan Planning.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -31,18 +30,17 @@ from icefloe.spec.schema.schema import Schema
 
 
 def can_read_partitions(pushed: PushedScan) -> bool:
-    """Return whether `PartitionedFiles` can read a pushed query: no row-level operation, aggregates or limit, and executors have Icefloe's classes."""
-    if pushed.query.get("operation") is not None or not {"aggregation", "limit"}.isdisjoint(pushed.query):
-        return False
-    return executors_have_classes(pushed.spark)
+    """Return whether `PartitionedFiles` can read a pushed query: no aggregates or limit, and executors have Icefloe's classes."""
+    return {"aggregation", "limit"}.isdisjoint(pushed.query) and executors_have_classes(pushed.spark)
 
 
 def runtime_filtered_scan(pushed: PushedScan) -> "RuntimeFilteredScan | None":
     """Return a scan of a pushed query whose files can be pruned at run time by any partition transform.
 
-    Return None if Spark's own file scan can prune by all partition fields whose columns are read, a column has a geo type, or `can_read_partitions` is False.
+    Return None if Spark's own file scan can prune by all partition fields whose columns are read, a column has a geo type, or `can_read_partitions` is False;
+    and for a row-level operation.
     """
-    if not can_read_partitions(pushed):
+    if pushed.query.get("operation") is not None or not can_read_partitions(pushed):
         return None
     scan = RuntimeFilteredScan(pushed)
     return scan if scan.is_filtered_by_transforms and not has_geo_type(scan.struct) else None
@@ -69,6 +67,8 @@ class RuntimeFilteredScan(SparkScan):
     @connector_method
     def partitioned_files(self) -> Any:
         """Return the Java object `PartitionedFiles` for all planned files; None if Spark's own reader cannot read one of them."""
+        if self._hides_deleted:
+            return None
         groups = self._groups
         if any(group.reason for group in groups):
             return None
@@ -100,11 +100,11 @@ class RuntimeFilteredScan(SparkScan):
         """Return the indexes of the files that may contain rows with the values of a join. All file groups' files are counted through, in order."""
         paths = pa.chunked_array([group.files["file_path"].combine_chunks() for group in self._groups], pa.string())
         filters = [_of_column(predicate, self._columns_of_reader) for predicate in predicates]
-        if None in filters:
+        known_filters = [predicate for predicate in filters if predicate is not None]
+        if len(known_filters) < len(filters):
             return list(range(len(paths)))
-        pushed = self._pushed
-        narrowed = replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *filters]})
-        return np.flatnonzero(numpy_of(pc.is_in(paths, value_set=narrowed.plan().files["file_path"].combine_chunks()))).tolist()
+        matching = self._with_filters(known_filters).plan().files["file_path"].combine_chunks()
+        return np.flatnonzero(numpy_of(pc.is_in(paths, value_set=matching))).tolist()
 
     @cached_property
     def _columns_of_reader(self) -> dict[str, str]:

@@ -415,8 +415,10 @@ class SparkScan(ConnectorScan):
     @connector_method
     def narrow(self, predicates: list[Expression]) -> "SparkScan":
         """Return a scan of the same columns with additional pushed predicates, so that more files are pruned."""
-        pushed = self._pushed
-        return SparkScan(replace(pushed, query={**pushed.query, "filters": [*pushed.filters, *predicates]}))
+        return SparkScan(self._with_filters(predicates))
+
+    def _with_filters(self, predicates: Sequence[Mapping[str, Any]]) -> PushedScan:
+        return replace(self._pushed, query={**self._pushed.query, "filters": [*self._pushed.filters, *predicates]})
 
     @connector_method
     def of_first_rows(self, rows: FirstRows) -> "SparkScan | None":

@@ -190,7 +190,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   /** Returns the JSON value of a constant in Python's description, which need not be part of Spark's interfaces; null if there is no such constant. */
-  Object described(String name) {
+  public Object described(String name) {
     return part("constants").get(name);
   }
 
