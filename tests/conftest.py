@@ -39,7 +39,24 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests of Spark, and keep them out of one of several processes: a JVM loads and compiles the same classes again in each."""
+    groups = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - 1
+    numbers: dict[str, int] = {}
+    for item in items:
+        if groups > 0 and _uses_spark(item):
+            number = numbers.setdefault(item.nodeid.partition("::")[0], len(numbers))
+            item.add_marker(pytest.mark.xdist_group(f"spark{number % groups}"))
+    items.sort(key=lambda item: not _uses_spark(item))
+
+
+def _uses_spark(item: pytest.Item) -> bool:
+    return "spark" in getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems")
+def ignore_sockets(items: list[pytest.Item]) -> None:
     """Ignore warnings about sockets that PySpark leaves to the garbage collector (4.0 in every `collect`)."""
     for item in items:
         if item.get_closest_marker("spark") is not None:

@@ -42,7 +42,7 @@ def _cpu_seconds() -> float:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
     """Number the test, so that what it reaches is kept apart from what others reach."""
-    _names.append(item.nodeid)
+    _names.append(_without_group(item.nodeid))
     with (_folder() / "test").open("r+b") as file:
         file.write(len(_names).to_bytes(8, "little"))
     before = _cpu_seconds()
@@ -53,8 +53,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, b
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Keep the worst outcome of a test's phases."""
-    if report.failed or report.nodeid not in _outcomes:
-        _outcomes[report.nodeid] = report.outcome
+    test = _without_group(report.nodeid)
+    if report.failed or test not in _outcomes:
+        _outcomes[test] = report.outcome
+
+
+def _without_group(nodeid: str) -> str:
+    """Return the id of a test without the name of its group, which xdist appends after the parameters."""
+    return nodeid[: nodeid.rfind("@")] if nodeid.rfind("@") > nodeid.rfind("]") else nodeid
 
 
 def pytest_sessionfinish() -> None:
