@@ -139,7 +139,9 @@ def test_the_last_epoch_of_java_is_found_when_a_query_starts(catalog: SqlCatalog
     table.append(rows(9))
     assert not write(table, 4, rows(4), searches_history=True)
     assert write(table, 5, rows(5), searches_history=True)
-    assert numbers(table) == [4, 5, 9]
+    table.append(rows(6), StreamEpoch(query_id="q", epoch=6, branch="main").summary)  # by Java again
+    assert not write(table, 6, rows(6), searches_history=True)
+    assert numbers(table) == [4, 5, 6, 9]
 
 
 def test_queries_write_to_one_table_and_properties_are_bounded(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,16 +77,14 @@ def is_committed(base: TableMetadata, epoch: StreamEpoch, *, searches_history: b
     Args:
         base: the table.
         epoch: the epoch.
-        searches_history: whether to search the history for a snapshot of the query if the table has no property of it, as if Java has written the last epoch.
+        searches_history: whether to search the history for the epoch if the property does not have it, because Java may have written it.
 
     Raises:
         InvalidPropertyError: the property of the query has an invalid value.
     """
     last = last_epoch(base.properties, epoch.query_id)
-    if last is None:
+    if last is None or last.epoch < epoch.epoch:
         return searches_history and _newest_in_history(base, epoch) >= epoch.epoch
-    if last.epoch < epoch.epoch:
-        return False
     return _may_be_in_branch(base, last) or _newest_in_history(base, epoch) >= epoch.epoch
 
 

@@ -37,7 +37,7 @@ def write_epoch(table: Table, write: Write, query_id: str, epoch: int, mode: Out
         is_first: True for the first epoch since the query was started. Only then the history is searched for an epoch that Java has committed.
 
     Returns:
-        The result; None if nothing was committed.
+        The result; None if nothing was written.
 
     Raises:
         InvalidInputError: the stream upserts, and there are no key columns; or a key occurs twice in the rows.
@@ -61,7 +61,7 @@ def write_epoch(table: Table, write: Write, query_id: str, epoch: int, mode: Out
     options = replace(write.options, snapshot_properties={**properties, **stream_epoch.summary})
     changes = EpochChanges(table, stream_epoch, mode, searches_history=is_first)
     result = run_write(changes, replace(write, options=options), changes.transaction)
-    return result if changes.is_committed else None
+    return result if changes.is_committed or mode is OutputMode.UPDATE else None  # rows of an update may be those of the table
 
 
 def output_mode(spark: SparkSession, query_id: str) -> OutputMode:

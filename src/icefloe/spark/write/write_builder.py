@@ -261,7 +261,7 @@ class StreamWrite(ConnectorObject):
 
     @connector_method
     def write_epoch(self, epoch: int, rows: JavaObject) -> dict[str, int | None] | None:
-        """Write and commit the rows of an epoch, and return the counts of `statement_counts` and the number of rows; None if nothing was committed."""
+        """Write and commit the rows of an epoch, and return the counts of `statement_counts` and the number of rows; None if nothing was written."""
         result = self._table.write_epoch(self._builder, epoch, self._table.frame(rows))
         if result is None:
             return None
