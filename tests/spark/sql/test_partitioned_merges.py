@@ -144,6 +144,16 @@ def test_a_target_row_that_several_source_rows_match_is_refused(spark: SparkSess
     assert {row[0] for row in stored(lake, "v")} == {0}
 
 
+def test_rows_without_a_source_row_are_found_without_a_shuffle(sql: Run, lake: SqlCatalog, plan: Plans) -> None:
+    tables(sql, lake, "merge-on-read")
+    clauses = "WHEN MATCHED THEN UPDATE SET v = 1 WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE AND t.id < 90 THEN DELETE"
+    sql(f"MERGE INTO lake.db.t t USING lake.db.s s ON t.id = s.id {clauses}")
+    assert "Exchange" not in plan()
+    sources = stored(lake, "id", "v", "kind", name="db.s")
+    kept = [(number, 1, "a") if number % 5 == 0 else (number, 0, "a") for number in range(100) if number % 5 == 0 or number >= 90]
+    assert stored(lake, "id", "v", "kind") == [*kept, *(row for row in sources if row[0] >= 100)]
+
+
 def test_other_sources_are_merged_as_before(sql: Run, lake: SqlCatalog, plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
     tables(sql, lake, "merge-on-read")
     sql("CREATE TABLE lake.db.whole USING iceberg AS SELECT * FROM lake.db.s WHERE v >= 0")
