@@ -137,7 +137,8 @@ def test_a_stream_is_read_by_spark_with_the_columns_and_filters_of_the_query(
 
 def test_a_batch_is_merged_into_another_table(spark: SparkSession, lake: SqlCatalog, sql: Any, tmp_path: Path) -> None:
     table, target = new_table(lake), new_table(lake, "db.target")
-    table.append(rows(1, 2, 3))
+    table.append(rows(1, 2, 3, 9))
+    table.delete_keys(pa.table({"id": [9]}), key_columns=["id"])
     target.append(pa.table({"id": [2], "kind": ["old"]}))
 
     def merge(batch: DataFrame, _: int) -> None:
