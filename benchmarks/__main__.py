@@ -32,6 +32,7 @@ MODULES = {
     "joining": "benchmarks.joining",
     "merging-buckets": "benchmarks.merging_buckets",
     "spark-changes": "benchmarks.spark_changes",
+    "changes": "benchmarks.changes",
     "statements": "benchmarks.statements",
     "creating": "benchmarks.creating",
     "serving": "benchmarks.serving",

@@ -2,9 +2,11 @@
 
 import datetime as dt
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -146,3 +148,33 @@ def test_rows_with_equal_identifiers_are_an_error_that_names_them(sql: Run, lake
     sql("CALL lake.system.create_changelog_view(table => 'db.twice', identifier_columns => array('id'))")
     with pytest.raises(PySparkException, match=r"changed several rows with id = 1.*\n.*identifier columns that are unique"):
         sql("SELECT * FROM twice_changes")
+
+
+def test_row_groups_without_changed_rows_are_not_read(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    small = {"write.parquet.row-group-limit": "1000", "write.parquet.row-group-size-bytes": "20000"}
+    properties = {"format-version": "3", "write.delete.mode": "merge-on-read", **small}
+    table = lake.create_table("db.groups", pa.schema([("id", pa.int64()), ("name", pa.string())]), properties=properties)
+    table.append(pa.table({"id": range(20_000), "name": [f"name {number}" for number in range(20_000)]}))
+    first = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+    deleted = [0, *range(3995, 4005), 11_000, 19_999]
+    table.delete(f"id in ({', '.join(map(str, deleted))})")
+    (task,) = table.scan().plan_files()
+    footer = pq.ParquetFile(task.file.file_path).metadata
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    firsts = [sum(group.num_rows for group in groups[:number]) for number in range(len(groups))]
+    with Path(task.file.file_path).open("r+b") as file:
+        for group, start in zip(groups, firsts, strict=True):
+            if not any(start <= row < start + group.num_rows for row in deleted):
+                for column in map(group.column, range(group.num_columns)):
+                    file.seek(column.dictionary_page_offset or column.data_page_offset)
+                    file.write(bytes(column.total_compressed_size))
+    assert sorted(table.changes(first).to_arrow()["id"].to_pylist()) == deleted
+    for split_bytes in ("128m", "30k"):
+        spark.conf.set("spark.sql.files.maxPartitionBytes", split_bytes)
+        try:
+            rows = changes_frame(spark, table.changes(first).select("id", "name", "_row_id", "_pos")).collect()
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+        assert sorted(tuple(row) for row in rows) == [(number, f"name {number}", number, number) for number in deleted]
+    with pytest.raises(Exception, match="uncompressed_page_size"):  # of another row group
+        sql("SELECT sum(length(name)) FROM lake.db.groups")

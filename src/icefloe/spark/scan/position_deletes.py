@@ -73,7 +73,7 @@ class DeletedRows:
         """
         context = spark.sparkContext
         if self._sent is None or self._sent[0] is not context:
-            self._sent = context, new_object(spark, "DeletedPositions", spark._jsparkSession, self._pack())
+            self._sent = context, new_object(spark, "DeletedPositions", spark._jsparkSession, self._pack(), self.only_these)
         return self._sent[1]
 
     def _pack(self) -> bytes:

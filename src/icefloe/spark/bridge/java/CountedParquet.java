@@ -124,8 +124,10 @@ public final class CountedParquet extends SignedParquet {
     boolean returnsBatches = batches.isDefined() && "true".equals(batches.get());
     ArrayList returned = isAdded ? references(required, partition) : null;
     int sparksPlace = positionPlace >= 0 ? positionPlace : isAdded ? required.length() : deletedPlace;
-    return new Reading(
+    Function1 reading = new Reading(
         spark, isFollowed ? positionPlace : sparksPlace, deletedPlace, placeIn(partition, number), positions, returnsDeleted, isFollowed, returnsBatches, returned, condition(read));
+    boolean needsFewRows = positions != null && positions.areNeededAlone();
+    return needsFewRows ? new NeededRowGroups(reading, positions, placeIn(partition, number), hadoop) : reading;
   }
 
   /** Returns references to the columns of rows that have a column of positions between those of the files and the constants. */

@@ -18,11 +18,20 @@ import org.roaringbitmap.RoaringBitmap;
 public final class DeletedPositions implements Serializable {
   private final Broadcast packed;
   private final byte[] digest;
+  private final boolean areNeededAlone;
 
-  /** Sends the positions to the executors. For each file, `packed` contains the length of its bitmap (an int), and its Roaring bitmap. */
-  public DeletedPositions(SparkSession session, byte[] packed) throws Exception {
+  /**
+   * Sends the positions to the executors. For each file, `packed` contains the length of its bitmap (an int), and its Roaring bitmap. With `areNeededAlone` the query needs no other rows, so that
+   * row groups without such rows are not read.
+   */
+  public DeletedPositions(SparkSession session, byte[] packed, boolean areNeededAlone) throws Exception {
+    this.areNeededAlone = areNeededAlone;
     this.packed = JavaSparkContext.fromSparkContext(session.sparkContext()).broadcast(packed);
     this.digest = MessageDigest.getInstance("SHA-256").digest(packed);
+  }
+
+  boolean areNeededAlone() {
+    return areNeededAlone;
   }
 
   PeekableIntIterator of(int file) {
@@ -39,7 +48,8 @@ public final class DeletedPositions implements Serializable {
   }
 
   public boolean equals(Object other) {
-    return other instanceof DeletedPositions && Arrays.equals(digest, ((DeletedPositions) other).digest);
+    if (!(other instanceof DeletedPositions)) return false;
+    return areNeededAlone == ((DeletedPositions) other).areNeededAlone && Arrays.equals(digest, ((DeletedPositions) other).digest);
   }
 
   public int hashCode() {
