@@ -133,7 +133,7 @@ def test_a_target_row_that_several_source_rows_match_is_refused(spark: SparkSess
     tables(sql, lake, "merge-on-read")
     append(lake, [(20, 7, "twice")], "db.s")
     text = "MERGE INTO lake.db.t t USING lake.db.s s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
-    for value in ("false", "true"):
+    for value in ("false", "true", "TRUE"):
         spark.conf.set(PARTIALLY_CLUSTERED, value)
         try:
             with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
@@ -152,6 +152,18 @@ def test_rows_without_a_source_row_are_found_without_a_shuffle(sql: Run, lake: S
     sources = stored(lake, "id", "v", "kind", name="db.s")
     kept = [(number, 1, "a") if number % 5 == 0 else (number, 0, "a") for number in range(100) if number % 5 == 0 or number >= 90]
     assert stored(lake, "id", "v", "kind") == [*kept, *(row for row in sources if row[0] >= 100)]
+
+
+def test_a_source_in_one_partition_of_many_is_hashed_only_if_one_task_can_hold_it(
+    sql: Run, lake: SqlCatalog, plan: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables(sql, lake, "merge-on-read")
+    text = "MERGE INTO lake.db.t t USING (SELECT id, v FROM lake.db.s WHERE id = 20) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+    for most, join in ((16, "ShuffledHashJoin"), (15, "SortMergeJoin")):  # a row of the source has 16 bytes
+        monkeypatch.setattr(partitioned_join, "_MOST_HASHED_BYTES", most)
+        sql(text)
+        assert join in plan()
+    assert stored(lake, "id", "v") == [(number, 20 if number == 20 else 0) for number in range(100)]
 
 
 def test_other_sources_are_merged_as_before(sql: Run, lake: SqlCatalog, plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,10 @@ def is_joined_by_partitions(spark: SparkSession, session: Any, join: Any, source
 def with_hash_join(spark: SparkSession, join: Any, source: Any, scan: Any) -> Any:
     """Return the join with the hint that each task hashes the source's rows, if these are few enough; otherwise Spark sorts both sides."""
     _, source_scan, _ = chain(source, ("Project", "Filter"))
-    tasks = max(1, scan.scan().outputPartitioning().numPartitions())
+    # The rows of a source may be in few partitions of a target that has many.
+    tasks = min(side.scan().outputPartitioning().numPartitions() for side in (source_scan, scan))
     size = _rows_of(spark, source_scan) * int(source.schema().defaultSize())
-    if size // tasks > _MOST_HASHED_BYTES:
+    if size // max(1, tasks) > _MOST_HASHED_BYTES:
         return join
     hashed = node(spark, "plans.logical.HintInfo", some(spark, catalyst_object(spark, "plans.logical.SHUFFLE_HASH")))
     return with_part(spark, join, _HINT, node(spark, "plans.logical.JoinHint", some(spark, None), some(spark, hashed)))

@@ -50,12 +50,17 @@ def partitioned_scan(pushed: PushedScan) -> "PartitionedScan | None":
     operation = pushed.query.get("operation")
     # Of DELETE and UPDATE, Spark plans the subqueries apart, before it joins them, so that these do not report their partitions. If partitions are partially
     # clustered, several tasks may have a row of a MERGE's target, and none of them finds that several rows of the source match it.
-    if operation not in (None, "MERGE") or (operation and pushed.spark.conf.get(_PARTIALLY_CLUSTERED, "false") == "true"):
+    if operation not in (None, "MERGE") or (operation and _is_partially_clustered(pushed)):
         return None
     if not can_read_partitions(pushed):
         return None
     scan = PartitionedScan(pushed)
     return scan if scan.keys and not has_geo_type(scan.struct) else None
+
+
+def _is_partially_clustered(pushed: PushedScan) -> bool:
+    """Return whether several tasks may read a partition. Spark ignores the case of the setting's value."""
+    return str(pushed.spark.conf.get(_PARTIALLY_CLUSTERED, "false")).strip().lower() == "true"
 
 
 def _is_key(field: PartitionField, column: NestedField) -> bool:
