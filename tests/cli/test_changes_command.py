@@ -171,5 +171,45 @@ def test_a_position_that_does_not_fit_is_refused(
         (("--columns", "nothing"), "have no column 'nothing'"),
         (("--updates",), "identifier fields"),
         (("--branch", "nothing"), "has no branch or tag 'nothing'"),
+        (("--from", "9" * 5000), "there is no branch or tag '9999"),
     ):
         assert text in refused(*words)
+
+
+def test_a_position_before_the_first_snapshot_skips_no_expired_one(
+    catalog: Catalog, icefloe: Callable[..., Any], tmp_path: Path, changed: Run
+) -> None:
+    table = catalog.create_table("db.t", SCHEMA)
+    position = ("--position", tmp_path / "position")
+    assert changed(*position) == []
+    for number in (1, 2, 3):
+        table.append(rows(number))
+    table.expire_snapshots(table.current_snapshot().timestamp_ms + 1, retain_last=2)
+    result = icefloe("changes", "db.t", "--warehouse", tmp_path / "lake", *position)
+    assert result.exit_code == 1
+    assert "db.t since its beginning are unknown: snapshots before" in " ".join(result.stderr.split())
+    assert [line["id"] for line in changed("--until", "now")] == [2, 3], "without a position the beginning is the oldest snapshot"
+    assert changed("--until", "beginning") == []
+    assert [line["id"] for line in changed("--position", tmp_path / "other")] == [2, 3]
+
+
+def test_a_position_that_a_tag_keeps_does_not_skip_expired_snapshots(
+    table: Table, icefloe: Callable[..., Any], tmp_path: Path, changed: Run
+) -> None:
+    changed("--position", tmp_path / "position")
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "kept").commit()
+    table.append(rows(5))
+    gone = table.current_snapshot().snapshot_id
+    table.append(rows(6))
+    table.expire_snapshots(snapshot_ids=[gone])
+    result = icefloe("changes", "db.t", "--warehouse", tmp_path / "lake", "--position", tmp_path / "position")
+    assert result.exit_code == 1
+    assert "or snapshots after it were expired: the oldest of 'main' is" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("content", [b'{"table_uuid": "\xff"}', b'{"other": ' + b"[" * 60_000], ids=["bytes", "depth"])
+def test_a_file_that_is_no_position_is_refused(table: Table, icefloe: Callable[..., Any], tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "position").write_bytes(content)
+    result = icefloe("changes", "db.t", "--warehouse", tmp_path / "lake", "--position", tmp_path / "position")
+    assert result.exit_code == 1
+    assert "is not the position of a reader of changes" in " ".join(result.stderr.split())

@@ -439,3 +439,17 @@ def counts_less(table: Table) -> MicroBatchPlanner:
         manifests, format_version=2, snapshot_id=head.snapshot_id, parent_snapshot_id=None, sequence_number=head.sequence_number
     )
     return replace(plans, head=head, read=lambda path: content if path == head.manifest_list else table.io.read(path))
+
+
+def test_expired_snapshots_are_missing_although_a_tag_keeps_the_one_that_was_read() -> None:
+    table = new_table()
+    first = append(table, file(table, 0))
+    offset = planner(table).next_offset(START)
+    table.manage_snapshots().create_tag(first, "kept").commit()
+    gone = append(table, file(table, 1))
+    append(table, file(table, 2))
+    table.expire_snapshots(snapshot_ids=[gone])
+    for skips in (False, True):
+        with pytest.raises(NoSuchSnapshotError, match=f"needs snapshot {gone}, which was expired"):
+            planner(table, StreamRules(skips_deletes=skips)).next_offset(offset)
+    assert read_all(table, offset, StreamRules(on_missing="oldest")) == [[file(table, 2).file_path]]

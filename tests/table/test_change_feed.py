@@ -250,4 +250,6 @@ def test_a_start_time_before_expired_snapshots_is_refused() -> None:
     table.expire_snapshots(snapshot_ids=[table.snapshots()[0].snapshot_id])
     with pytest.raises(InvalidInputError, match=r"after 2020-.* were expired"):
         table.changes(dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    with pytest.raises(InvalidInputError, match=r"after 2020-.* were expired"):
+        table.changes(dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2020, 1, 2, tzinfo=dt.UTC))
     assert table.changes().select("id").to_arrow()["id"].to_pylist() == [1, 2]

@@ -1,5 +1,6 @@
 """Epochs of streams are committed once: after crashes, expiry, rollbacks, on branches, beside other writers, and after Java's writer."""
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,6 +102,22 @@ def test_an_epoch_whose_snapshot_has_expired_is_not_committed_again(catalog: Sql
     assert numbers(table) == [0, 1, 2, 7, 8]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_epoch_that_was_rolled_back_is_committed_again_although_older_snapshots_have_expired(catalog: SqlCatalog, version: int) -> None:
+    table = catalog.create_table("db.v", SCHEMA, properties={"format-version": str(version)})
+    for number in (7, 8):
+        table.append(rows(number))
+    start = table.current_snapshot()
+    assert start is not None
+    time.sleep(0.005)  # in version 1 only their times order snapshots
+    assert write(table, 0, rows(0))
+    table.manage_snapshots().rollback_to_snapshot(start.snapshot_id).commit()
+    table.expire_snapshots(older_than=2**53, retain_last=1)
+    assert [snapshot.snapshot_id for snapshot in table.snapshots()] == [start.snapshot_id]
+    assert write(table, 0, rows(0))
+    assert numbers(table) == [0, 7, 8]
+
+
 @pytest.mark.parametrize("expires", [False, True])
 def test_an_epoch_that_was_rolled_back_is_committed_again(catalog: SqlCatalog, expires: bool) -> None:
     table = catalog.load_table("db.t")
@@ -178,6 +195,9 @@ def test_a_lost_reply_neither_loses_nor_doubles_an_epoch(catalog: SqlCatalog) ->
 
 def test_a_property_with_another_value_is_an_error(catalog: SqlCatalog) -> None:
     table = catalog.load_table("db.t")
+    for text in ('{"epoch": "7"}', '{"other": ' + "[" * 100_000, "\ud800"):
+        with pytest.raises(InvalidPropertyError, match=r"icefloe\.stream\.q does not contain .*\n.*Next: compare"):
+            last_epoch({f"{PREFIX}q": text}, "q")
     table.set_properties({f"{PREFIX}q": '{"epoch": "7"}', f"{PREFIX}other": "?"})
     with pytest.raises(InvalidPropertyError, match=r"icefloe\.stream\.q does not contain .*\n.*Next: compare"):
         write(table, 8, rows(8))
@@ -192,3 +212,33 @@ def test_staged_epochs_are_committed_once(catalog: SqlCatalog) -> None:
         changes.append(rows(1), {**mark.summary, "wap.id": "audit" if is_new else "again"})
         assert changes.is_committed is is_new
     assert (table.current_snapshot(), len(table.metadata.snapshots)) == (None, 1)
+
+
+def test_an_epoch_is_not_committed_again_after_its_branch_was_published_and_dropped(catalog: SqlCatalog) -> None:
+    table = catalog.load_table("db.t")
+    table.append(rows(100))
+    table.manage_snapshots().create_branch(branch_name="b").commit()
+    assert write(table, 0, rows(0), branch="b")
+    table.manage_snapshots().fast_forward("main", "b").commit()
+    table.manage_snapshots().remove_branch("b").commit()
+    again = StreamEpoch(query_id="q", epoch=0, branch="b")
+    assert stream_epoch.is_committed(table.metadata, again, searches_history=False), (
+        "a staged write creates the branch from main, which has the rows"
+    )
+
+
+def test_an_epoch_that_was_cherry_picked_is_not_committed_again(catalog: SqlCatalog) -> None:
+    table = catalog.load_table("db.t")
+    assert write(table, 0, rows(0))
+    start = table.current_snapshot()
+    table.append(rows(99))
+    assert write(table, 1, rows(1))
+    picked = table.current_snapshot()
+    assert start is not None
+    assert picked is not None
+    table.manage_snapshots().rollback_to_snapshot(start.snapshot_id).commit()
+    table.manage_snapshots().cherry_pick(picked.snapshot_id).commit()
+    assert not write(table, 1, rows(1))
+    table.manage_snapshots().rollback_to_snapshot(start.snapshot_id).commit()
+    assert write(table, 1, rows(1))
+    assert numbers(table) == [0, 1]

@@ -25,6 +25,7 @@ from icefloe.lazy_imports import lazy_module
 from icefloe.operations.change_feed.snapshot_range import Bound
 from icefloe.operations.change_follower import ChangeFollower, CommittedChanges, FeedPosition, decode_position, time_bound
 from icefloe.spec.dates_and_times import parse_timestamp
+from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
 
@@ -145,7 +146,7 @@ def changes(
     follower = ChangeFollower(table=opened, scan=scan)
     with state_after_interrupt(stored.state()):
         run = _begin(follower, sink, stored, start, branch)
-        run.write_new(None if until is None else follower.position_at(_range_bound(until), branch))
+        run.write_new(None if until in (None, _NOW) else follower.position_at(_range_bound(until), branch))
         while followed is not None:
             sleep(interval)
             followed.refresh()
@@ -302,8 +303,8 @@ def _range_bound(text: str) -> Bound | None:
     """Return the bound that an option names: a snapshot id, a time, or else a branch or tag."""
     if text in (_BEGINNING, _ROWS, _NOW):
         return None
-    if text.isascii() and text.isdigit():
-        return int(text)
+    if (snapshot_id := count_of(text)) is not None:
+        return snapshot_id
     try:
         return time_bound(parse_timestamp(text, utc=True))
     except (ValueError, OverflowError):

@@ -5,7 +5,7 @@ history at every epoch. That search is long if other writers commit too, and fin
 property for the query, which is found at once. Spec: Snapshots (`summary`). JAVA: SparkWrite.BaseStreamingWrite.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -15,6 +15,8 @@ from icefloe.commit.attempt import Action, Attempt, Read
 from icefloe.commit.staged_snapshot import WAP_ID
 from icefloe.errors import InvalidPropertyError
 from icefloe.spec.metadata.metadata_updates import Update
+from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, count_of
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.snapshot_updates import AddSnapshot
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -61,7 +63,7 @@ def last_epoch(properties: Mapping[str, str], query_id: str) -> LastEpoch | None
         return None
     try:
         return msgspec.json.decode(properties[name], type=LastEpoch)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise InvalidPropertyError(
             f"the table property {name} does not contain the last epoch of a stream: {error}",
             next_step="compare the rows of the table with the source of the stream, then remove the property with ALTER TABLE ... UNSET TBLPROPERTIES, "
@@ -90,28 +92,36 @@ def is_committed(base: TableMetadata, epoch: StreamEpoch, *, searches_history: b
 
 def _newest_in_history(base: TableMetadata, epoch: StreamEpoch) -> int:
     """Return the newest epoch of the query among the snapshots of its branch; -1 if there is none."""
-    ref = base.refs.get(epoch.branch)
-    for snapshot in islice(ancestors(base, None if ref is None else ref.snapshot_id), MOST_SEARCHED):
-        if snapshot.summary.get(QUERY_ID) == epoch.query_id and snapshot.summary.get(EPOCH_ID, "").isdecimal():
-            return int(snapshot.summary[EPOCH_ID])
+    for snapshot in islice(_history(base, epoch.branch), MOST_SEARCHED):
+        number = count_of(snapshot.summary.get(EPOCH_ID))
+        if number is not None and snapshot.summary.get(QUERY_ID) == epoch.query_id:
+            return number
     return -1
+
+
+def _history(base: TableMetadata, branch: str) -> Iterator[Snapshot]:
+    """Yield the snapshots of a branch, newest first. A staged write to a branch that was dropped creates it from main again."""
+    ref = base.refs.get(branch) or base.refs.get(MAIN)
+    return ancestors(base, None if ref is None else ref.snapshot_id)
 
 
 def _may_be_in_branch(base: TableMetadata, last: LastEpoch) -> bool:
     """Return False if the snapshot of an epoch is certainly not in the history of its branch: it was rolled back.
 
-    A snapshot that was expired is older than the oldest snapshot that its branch still has.
+    A snapshot that was expired is older than the oldest snapshot that its branch still has. The snapshot may also have been cherry-picked to its branch.
     """
-    snapshot, ref = base.snapshot_by_id(last.snapshot_id), base.refs.get(last.branch)
+    snapshot = base.snapshot_by_id(last.snapshot_id)
     if snapshot is not None and WAP_ID in snapshot.summary:
         return True
     oldest = None
-    for oldest in ancestors(base, None if ref is None else ref.snapshot_id):
-        if oldest.snapshot_id == last.snapshot_id:
+    for oldest in _history(base, last.branch):
+        if oldest.snapshot_id == last.snapshot_id or oldest.summary.get(SOURCE_SNAPSHOT_ID) == str(last.snapshot_id):
             return True
     if snapshot is not None or oldest is None or oldest.parent_snapshot_id is None:
         return False
-    return oldest.sequence_number > last.sequence_number or not last.sequence_number  # version 1 has no sequence numbers
+    if last.sequence_number:
+        return oldest.sequence_number > last.sequence_number
+    return oldest.timestamp_ms >= last.timestamp_ms  # version 1 has no sequence numbers
 
 
 class EpochCommit:

@@ -22,6 +22,7 @@ from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.schema.schema import Schema
 
 _MICROSECONDS = 1000  # in a millisecond, the unit of the times of snapshots
+_BEGIN_AGAIN = "remove the position, and begin with all current rows or at a snapshot that exists"
 
 
 class FeedPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def decode_position(content: bytes, path: str) -> FeedPosition:
     """
     try:
         return msgspec.json.decode(content, type=FeedPosition)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InvalidInputError(
             f"{path} is not the position of a reader of changes: {error}", next_step="name another file, or remove it to begin again"
         ) from error
@@ -104,12 +105,12 @@ class ChangeFollower:
         """
         metadata = self.table.metadata
         position = FeedPosition(table_uuid=str(metadata.table_uuid), branch=branch)
-        if start is None:
-            return position
         line = list(ancestors(metadata, self._head(branch)))
-        newer = snapshots_in_range(metadata, self.table.full_name, start, _end(branch))
-        last = line[len(newer)] if len(newer) < len(line) else None
-        return position if last is None else _position_after(position, last)
+        newer = line if start is None else snapshots_in_range(metadata, self.table.full_name, start, _end(branch))
+        if len(newer) < len(line):
+            return _position_after(position, line[len(newer)])
+        # Before the oldest snapshot is its parent, which was expired, or the beginning of the table.
+        return msgspec.structs.replace(position, snapshot_id=line[-1].parent_snapshot_id) if line else position
 
     def head(self, branch: str = MAIN) -> FeedPosition:
         """Return the position after all changes that are committed now. Raises `NoSuchSnapshotError` if the branch does not exist."""
@@ -160,30 +161,39 @@ class ChangeFollower:
 
     def _is_reached(self, last: FeedPosition, position: FeedPosition) -> bool:
         """Return whether a position is not before another one."""
-        before = {snapshot.snapshot_id for snapshot in ancestors(self.table.metadata, position.snapshot_id)}
+        line = list(ancestors(self.table.metadata, position.snapshot_id))
+        before = {position.snapshot_id, *(snapshot.snapshot_id for snapshot in line), *(snapshot.parent_snapshot_id for snapshot in line)}
         return last.snapshot_id is None or last.snapshot_id in before
 
     def _snapshots_after(self, position: FeedPosition) -> Sequence[Snapshot]:
         metadata, name = self.table.metadata, self.table.full_name
         try:
-            return snapshots_in_range(metadata, name, position.snapshot_id, _end(position.branch))
+            newer = snapshots_in_range(metadata, name, position.snapshot_id, _end(position.branch))
         except (InvalidInputError, NoSuchSnapshotError) as error:
             if position.snapshot_id is None:
                 raise
             time = "" if position.timestamp_ms is None else f" of {_time(position.timestamp_ms)}"
             oldest = list(ancestors(metadata, self._head(position.branch)))[-1]
             is_there = metadata.snapshot_by_id(position.snapshot_id) is not None
-            what = (
-                f"is not in the history of {position.branch!r}: it was rolled back or replaced"
-                if is_there
-                else f"was expired, and so were snapshots after it: the oldest of {position.branch!r} is {oldest.snapshot_id} of {_time(oldest.timestamp_ms)}"
-            )
+            what = f"is not in the history of {position.branch!r}: it was rolled back or replaced" if is_there else "was expired"
+            if oldest.parent_snapshot_id is not None:
+                what += ", or" if is_there else ", and so were"
+                what += f" snapshots after it{' were expired' if is_there else ''}: the oldest of {position.branch!r} is {oldest.snapshot_id} of "
+                what += _time(oldest.timestamp_ms)
             raise InvalidInputError(
                 f"the changes of {name} after snapshot {position.snapshot_id}{time} are unknown: the snapshot {what}",
                 table=name,
                 snapshot_id=position.snapshot_id,
-                next_step="remove the position, and begin with all current rows or at a snapshot that exists",
+                next_step=_BEGIN_AGAIN,
             ) from error
+        if position.snapshot_id is None and newer and newer[0].parent_snapshot_id is not None:
+            raise InvalidInputError(
+                f"the changes of {name} since its beginning are unknown: snapshots before {newer[0].snapshot_id} were expired",
+                table=name,
+                snapshot_id=newer[0].parent_snapshot_id,
+                next_step=_BEGIN_AGAIN,
+            )
+        return newer
 
     def _head(self, branch: str) -> int | None:
         return self.table.scan().use_ref(branch).snapshot_id

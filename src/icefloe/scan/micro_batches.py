@@ -284,12 +284,13 @@ class MicroBatchPlanner:
         if first is None and oldest.parent_snapshot_id == begin.snapshot_id:
             return self._after_missing(begin, begin.snapshot_id, newer)
         are_later = [_is_later(snapshot, begin) for snapshot in newer]
-        if first is None and oldest.parent_snapshot_id is not None and are_later[-1] is not False:
+        read = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in ancestors(self.metadata, begin.snapshot_id)}
+        # A tag may keep the snapshot of the offset while snapshots after it are expired.
+        if oldest.parent_snapshot_id is not None and oldest.parent_snapshot_id not in read.values() and are_later[-1] is not False:
             return self._after_missing(begin, oldest.parent_snapshot_id, newer)
         self._refuse_rollback(begin, head)
         if first is None:
             return _added_by([snapshot for snapshot, is_later in zip(newer, are_later, strict=True) if is_later])
-        read = {snapshot.snapshot_id for snapshot in ancestors(self.metadata, begin.snapshot_id)}
         return _added_by([snapshot for snapshot in newer if snapshot.snapshot_id not in read])
 
     def _after_missing(self, begin: StreamingOffset, missing_id: int, remaining: Sequence[Snapshot]) -> list[_Part]:

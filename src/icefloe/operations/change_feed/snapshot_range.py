@@ -47,10 +47,12 @@ def snapshots_in_range(
             next_step="give a start that is before the end",
         )
     line: Sequence[Snapshot] = _line_of(metadata, table_name, end)
+    if isinstance(start, dt.datetime):
+        _check_start(line, table_name, _microseconds(start) - includes_start)
     if isinstance(end, dt.datetime):
         line = line[_count_later(line, _microseconds(end) - (not includes_end)) :]
     if isinstance(start, dt.datetime):
-        line = _after_time(line, table_name, _microseconds(start) - includes_start)
+        line = line[: _count_later(line, _microseconds(start) - includes_start)]
     elif start is not None:
         line = _after_snapshot(metadata, table_name, line, start, includes_start=includes_start)
     if end is not None and not isinstance(end, dt.datetime) and not includes_end:
@@ -100,9 +102,9 @@ def _count_later(line: Sequence[Snapshot], time_us: int) -> int:
     return next((place for place, snapshot in enumerate(line) if snapshot.timestamp_ms * _MICROSECONDS <= time_us), len(line))
 
 
-def _after_time(line: Sequence[Snapshot], table_name: str, start_us: int) -> Sequence[Snapshot]:
-    count = _count_later(line, start_us)
-    if line and count == len(line) and line[-1].parent_snapshot_id is not None:
+def _check_start(line: Sequence[Snapshot], table_name: str, start_us: int) -> None:
+    """Raise `InvalidInputError` if snapshots after a time were expired. The line is that before the end of the range cuts it."""
+    if line and _count_later(line, start_us) == len(line) and line[-1].parent_snapshot_id is not None:
         oldest = line[-1]
         raise InvalidInputError(
             f"snapshots of {table_name} after {format_timestamp(start_us, utc=True)} were expired, so that their changes are unknown",
@@ -110,7 +112,6 @@ def _after_time(line: Sequence[Snapshot], table_name: str, start_us: int) -> Seq
             snapshot_id=oldest.parent_snapshot_id,
             next_step=f"begin at {format_timestamp(oldest.timestamp_ms * _MICROSECONDS, utc=True)}, the time of the oldest remaining snapshot, or later",
         )
-    return line[:count]
 
 
 def _after_snapshot(

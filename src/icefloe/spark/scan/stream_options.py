@@ -11,6 +11,7 @@ from icefloe.option import Option
 from icefloe.scan.micro_batches import ON_MISSING, READ_OVERWRITES, SKIP_DELETES, SKIP_OVERWRITES, OnMissing, ReadLimits, StreamRules
 from icefloe.spark.scan.read_options import FROM_TIMESTAMP, MAX_BYTES, MAX_FILES, MAX_ROWS
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, TableSelection, timestamp_ms, with_options
+from icefloe.spec.metadata.snapshot import count_of
 
 T = TypeVar("T")
 _ON_MISSING = ("fail", "oldest", "newest")
@@ -91,9 +92,10 @@ def _flag(name: str, text: str) -> bool:
 
 
 def _count(name: str, text: str) -> int | None:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 2**63):
+    count = count_of(text)
+    if count is None or not 0 < count < 2**63:
         raise _invalid(name, text, "a whole number of at least 1")
-    return int(text)
+    return count
 
 
 def _choice(name: str, text: str) -> OnMissing:
