@@ -51,7 +51,7 @@ def test_results_of_python_have_the_types_that_spark_declares(spark: SparkSessio
     assert [transform.toString() for transform in found.partitioning()] == ["identity(kind)", "bucket(4, id)", "truncate(2, kind)"]
     assert found.schema().simpleString() == "struct<id:bigint,kind:string>"
     assert [one.name() for one in found.columns()] == ["id", "kind"]  # a default method of Spark, over the schema
-    assert found.capabilities().size() == (7 if spark.version < "4.1" else 8)  # Spark 4.1 added one
+    assert found.capabilities().size() == (8 if spark.version < "4.1" else 9)  # Spark 4.1 added one
     file = found.metadataColumns()[0]
     assert (file.name(), file.dataType().simpleString()) == ("_file", "string")
 
