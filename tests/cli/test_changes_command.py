@@ -111,6 +111,24 @@ def test_a_folder_has_a_file_for_each_snapshot_with_changes(table: Table, change
     assert short([line for lines in read for line in lines]) == EVERYTHING
 
 
+def test_all_rows_are_written_once_though_the_first_start_is_killed(
+    table: Table, changed: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_die(run: Any, committed: Any) -> None:
+        run.sink.write(committed)
+        raise SystemError
+
+    folder = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(changes_command._Delivery, "write", write_and_die)
+        with pytest.raises(SystemError):
+            changed("--from", "rows", "--folder", folder)
+    table.append(rows(9))
+    changed("--from", "rows", "--folder", folder)
+    lines = [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    assert short(lines) == [("INSERT", 1, "Bern"), ("INSERT", 3, "Genf"), ("INSERT", 4, "Genf"), ("INSERT", 9, "Bern")]
+
+
 def test_following_writes_what_is_committed_until_ctrl_c(
     table: Table, icefloe: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

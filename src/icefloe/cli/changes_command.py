@@ -1,16 +1,18 @@
 """`icefloe changes`: the rows that snapshots changed, as lines of JSON or as a file for each snapshot, once or as a service that follows the table."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
+import pyarrow as pa
 import typer
 
 from icefloe.cli.catalog_choice import CatalogChoice, open_table
@@ -19,8 +21,10 @@ from icefloe.cli.row_view import rows_of_arrow
 from icefloe.cli.screen import print_message
 from icefloe.cli.shared_options import TableName, complete_ref
 from icefloe.cli.table_command import with_catalog_options
-from icefloe.errors import InvalidInputError, ReadOnlyTableError, StorageError, visible
+from icefloe.errors import FileAlreadyExistsError, InvalidInputError, ReadOnlyTableError, StorageError, visible
 from icefloe.formatting import count_text
+from icefloe.io.local_file_io import LocalFileIO
+from icefloe.io.whole_output import whole_output
 from icefloe.lazy_imports import lazy_module
 from icefloe.operations.change_feed.snapshot_range import Bound
 from icefloe.operations.change_follower import ChangeFollower, CommittedChanges, FeedPosition, decode_position, time_bound
@@ -36,6 +40,7 @@ else:
 
 # The name does not end with that of a data file, and begins so that Spark and others that read the folder ignore it.
 POSITION_NAME = "_position.json"
+_LOCAL = LocalFileIO()
 _MOST_POSITION_BYTES = 1 << 16
 _BEGINNING, _NOW, _ROWS = "beginning", "now", "rows"
 
@@ -161,15 +166,14 @@ def _begin(follower: ChangeFollower, sink: "_Lines | _Files", stored: "_StoredPo
             f"the position in {stored.path} is one of the branch {position.branch!r}, and --branch is {branch!r}",
             next_step="name another file by --position, or the same branch",
         )
-    if position is not None:
-        return _Delivery(follower=follower, sink=sink, stored=stored, position=position)
-    current = follower.head(branch) if start in (_NOW, _ROWS) else follower.position_at(_range_bound(start), branch)
-    run = _Delivery(follower=follower, sink=sink, stored=stored, position=current)
-    rows = follower.current_rows(branch) if start == _ROWS else None
-    if rows is not None:
-        run.write(rows)
-    else:
-        stored.write(current)  # so that what is committed before the next start is not missed
+    if position is None:
+        position = follower.head(branch) if start in (_NOW, _ROWS) else follower.position_at(_range_bound(start), branch)
+        if start == _ROWS and position.snapshot_id is not None:
+            position = msgspec.structs.replace(position, lacks_rows=True)
+        stored.write(position)  # so that the next start begins at the same snapshot, whatever is committed before it
+    run = _Delivery(follower=follower, sink=sink, stored=stored, position=position)
+    if position.lacks_rows:
+        run.write(follower.rows_at(position))
     return run
 
 
@@ -212,45 +216,39 @@ class _Lines:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Changes as one file for each snapshot that has some, named by the time and the id of the snapshot: written again, it is replaced by the same content."""
+    """Changes as one file for each snapshot that has some, named by the time and the id of the snapshot.
+
+    A file that is there was written by an earlier start, which ended before it stored its position: it is complete, and is kept.
+    """
 
     folder: Path
     kind: OutputFormat
 
     def write(self, committed: CommittedChanges) -> None:
         snapshot = committed.snapshot
+        batches = (batch for batch in committed.rows if batch.num_rows)
+        first = next(batches, None)
+        if first is None:
+            return
+        rows = pa.RecordBatchReader.from_batches(committed.rows.schema, chain((first,), batches))
         suffix = "jsonl" if self.kind is OutputFormat.JSON else "parquet"
         path = self.folder / f"{snapshot.timestamp_ms:013d}-{snapshot.snapshot_id}.{suffix}"
-        part = path.with_name(f".{path.name}.part")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            count = self._write_rows(part, committed)
-            if count:
-                part.replace(path)
-        except OSError as error:
-            raise StorageError(
-                f"the changes of snapshot {snapshot.snapshot_id} cannot be written: {error.strerror}", path=str(path)
-            ) from error
-        finally:
-            with suppress(FileNotFoundError, NotADirectoryError):
-                part.unlink()
-        if count:
+        with suppress(FileAlreadyExistsError):
+            with whole_output(_LOCAL, str(path.absolute())) as output:
+                count = self._write_rows(output, replace(committed, rows=rows))
             print_message(f"{count_text(count, 'change')} of snapshot {snapshot.snapshot_id} in {path}")
 
-    def _write_rows(self, part: Path, committed: CommittedChanges) -> int:
+    def _write_rows(self, output: Any, committed: CommittedChanges) -> int:
         count = 0
-        with part.open("wb") as file:
-            if self.kind is OutputFormat.PARQUET:
-                with parquet.ParquetWriter(file, committed.rows.schema, compression="zstd") as writer:
-                    for batch in committed.rows:
-                        writer.write_batch(batch)
-                        count += batch.num_rows
-            else:
-                for line in _json_lines(committed):
-                    file.write(line.encode())
-                    count += 1
-            file.flush()
-            os.fsync(file.fileno())
+        if self.kind is OutputFormat.PARQUET:
+            with parquet.ParquetWriter(output, committed.rows.schema, compression="zstd") as writer:
+                for batch in committed.rows:
+                    writer.write_batch(batch)
+                    count += batch.num_rows
+        else:
+            for line in _json_lines(committed):
+                output.write(line.encode())
+                count += 1
         return count
 
 
@@ -272,18 +270,8 @@ class _StoredPosition:
             raise StorageError(f"the position cannot be read: {error.strerror}", path=str(self.path)) from error
 
     def write(self, position: FeedPosition) -> None:
-        if self.path is None:
-            return
-        part = self.path.with_name(f".{self.path.name}.part")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                file.write(position.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
-        except OSError as error:
-            raise StorageError(f"the position cannot be written: {error.strerror}", path=str(self.path)) from error
+        if self.path is not None:
+            _LOCAL.write(str(self.path.absolute()), position.encode(), overwrite=True)
 
     def state(self) -> str:
         """Return what an interrupted command leaves."""

@@ -33,12 +33,14 @@ class FeedPosition(msgspec.Struct, frozen=True, kw_only=True):
         branch: The branch.
         snapshot_id: The snapshot; None before the first snapshot of the table.
         timestamp_ms: The time of the snapshot, in milliseconds since 1970.
+        lacks_rows: Whether all rows of the snapshot are still to be passed on, before later changes.
     """
 
     table_uuid: str
     branch: str = MAIN
     snapshot_id: int | None = None
     timestamp_ms: int | None = None
+    lacks_rows: bool = False
 
     def encode(self) -> bytes:
         """Return the position as a line of JSON."""
@@ -115,20 +117,28 @@ class ChangeFollower:
     def head(self, branch: str = MAIN) -> FeedPosition:
         """Return the position after all changes that are committed now. Raises `NoSuchSnapshotError` if the branch does not exist."""
         position = FeedPosition(table_uuid=str(self.table.metadata.table_uuid), branch=branch)
-        snapshot = self._snapshot(self._head(branch))
+        snapshot_id = self._head(branch)
+        snapshot = None if snapshot_id is None else self.table.metadata.snapshot_by_id(snapshot_id)
         return position if snapshot is None else _position_after(position, snapshot)
 
-    def current_rows(self, branch: str = MAIN) -> CommittedChanges | None:
-        """Return all rows of the branch as if its newest snapshot had inserted them; None if it has no snapshot.
+    def rows_at(self, position: FeedPosition) -> CommittedChanges:
+        """Return all rows of the snapshot of a position as if it had inserted them.
 
         Raises:
-            NoSuchSnapshotError: The branch does not exist.
+            InvalidInputError: The position is that of another table, or its snapshot was expired.
         """
-        snapshot = self._snapshot(self._head(branch))
+        self._check_table(position)
+        snapshot = None if position.snapshot_id is None else self.table.metadata.snapshot_by_id(position.snapshot_id)
         if snapshot is None:
-            return None
+            raise InvalidInputError(
+                f"the rows of {self.table.full_name} at snapshot {position.snapshot_id} cannot be read: the snapshot was expired",
+                table=self.table.full_name,
+                snapshot_id=position.snapshot_id,
+                next_step=_BEGIN_AGAIN,
+            )
         scan = replace(self.scan, metadata=self.table.metadata, io=self.table.io)
-        return CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.initial_rows(snapshot), position=self.head(branch))
+        after = msgspec.structs.replace(position, lacks_rows=False)
+        return CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.initial_rows(snapshot), position=after)
 
     def changes_after(self, position: FeedPosition, last: FeedPosition | None = None) -> Iterator[CommittedChanges]:
         """Yield the changes of each snapshot after a position, oldest first. A compaction has no changes, and is returned too: its position is newer.
@@ -143,13 +153,8 @@ class ChangeFollower:
             NoSuchSnapshotError: The branch does not exist.
             IcefloeError: A file of a snapshot cannot be read.
         """
-        metadata, name = self.table.metadata, self.table.full_name
-        if position.table_uuid != str(metadata.table_uuid):
-            raise InvalidInputError(
-                f"the position is that of the table with the UUID {position.table_uuid}, and {name} has {metadata.table_uuid}",
-                table=name,
-                next_step="remove the position to begin with the table that has the name now",
-            )
+        self._check_table(position)
+        metadata = self.table.metadata
         if self._head(position.branch) is None or (last is not None and self._is_reached(last, position)):
             return
         for snapshot in self._snapshots_after(position):
@@ -158,6 +163,15 @@ class ChangeFollower:
             yield CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.to_arrow_batch_reader(), position=position)
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
                 return
+
+    def _check_table(self, position: FeedPosition) -> None:
+        table_uuid, name = str(self.table.metadata.table_uuid), self.table.full_name
+        if position.table_uuid != table_uuid:
+            raise InvalidInputError(
+                f"the position is that of the table with the UUID {position.table_uuid}, and {name} has {table_uuid}",
+                table=name,
+                next_step="remove the position to begin with the table that has the name now",
+            )
 
     def _is_reached(self, last: FeedPosition, position: FeedPosition) -> bool:
         """Return whether a position is not before another one."""
@@ -197,9 +211,6 @@ class ChangeFollower:
 
     def _head(self, branch: str) -> int | None:
         return self.table.scan().use_ref(branch).snapshot_id
-
-    def _snapshot(self, snapshot_id: int | None) -> Snapshot | None:
-        return None if snapshot_id is None else self.table.metadata.snapshot_by_id(snapshot_id)
 
 
 def time_bound(time_us: int) -> dt.datetime:

@@ -38,7 +38,7 @@ class WritableTable(ReadableTable):
     """
 
     _selected: TableSelection
-    _has_written_epoch = False  # of a stream that writes to this table
+    _query_of_epochs: str | None = None  # the stream whose epochs were written to this table
     snapshot_properties: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
@@ -148,8 +148,8 @@ class WritableTable(ReadableTable):
             overwrite_filter=AlwaysTrue() if mode is OutputMode.COMPLETE else None,
             upserts=mode is OutputMode.UPDATE,
         )
-        result = write_epoch(table, write, builder.query_id, epoch, mode, is_first=not self._has_written_epoch)
-        self._has_written_epoch = True
+        result = write_epoch(table, write, builder.query_id, epoch, mode, is_first=self._query_of_epochs != builder.query_id)
+        self._query_of_epochs = builder.query_id
         return result
 
     def _run(self, write: Write) -> WriteResult | None:
