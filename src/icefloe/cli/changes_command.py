@@ -276,8 +276,8 @@ class _StoredPosition:
     def state(self) -> str:
         """Return what an interrupted command leaves."""
         if self.path is None:
-            return "interrupted; no position was stored"
-        return f"interrupted; the same command continues at the position in {self.path}"
+            return "no position was stored"
+        return f"the same command continues at the position in {self.path}"
 
 
 def _json_lines(committed: CommittedChanges) -> Iterator[str]:
