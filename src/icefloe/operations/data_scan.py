@@ -15,12 +15,11 @@ from icefloe.display.report import Facts, Report
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, in_one_line
 from icefloe.formatting import short_text
 from icefloe.io.file_io_by_scheme import with_access
-from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.lazy_imports import lazy_module
 from icefloe.operations.engine import ScanRequest
-from icefloe.operations.other_frames import duckdb_connection, pandas_frame, polars_frame, ray_dataset
-from icefloe.operations.parallel_requests import SERIAL_BYTES, in_threads, return_freed_memory
+from icefloe.operations.other_frames import RowFrames
+from icefloe.operations.parallel_requests import in_threads, return_freed_memory, serial_bytes
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import ScanPlan, consume_parts
 from icefloe.scan.scan_planner import plan_scan
@@ -36,7 +35,6 @@ from icefloe.spec.metadata.snapshot_manifests import read_manifests, table_parti
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors, schemas_of_files, snapshot_as_of, snapshots_between
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.ports import FileIO, Parallel
 from icefloe.spec.schema.arrow_schema import with_uuid_type
 from icefloe.spec.schema.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
@@ -56,7 +54,7 @@ _METADATA_COLUMNS = frozenset([*METADATA_COLUMNS, PARTITION_NAME])
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataScan:
+class DataScan(RowFrames):
     """A scan of a table: which snapshot, rows and columns to read. It is immutable: `filter`, `select` and similar methods return a new scan."""
 
     table_name: str
@@ -343,7 +341,7 @@ class DataScan:
             self.io.read,
             case_sensitive=self.case_sensitive,
             parallel=in_threads if parallel is None else parallel,
-            serial_bytes=SERIAL_BYTES if parallel is None and scheme_of(self.metadata.location) == "file" else 0,
+            serial_bytes=serial_bytes(self.metadata.location) if parallel is None else 0,
             prune_in_parallel=prune_in_parallel,
             explain=explain,
             include_statistics=include_statistics,
@@ -455,61 +453,6 @@ class DataScan:
             return rows
         return pa.RecordBatchReader.from_batches(columns.as_arrow(), (with_uuid_type(batch, columns) for batch in rows))
 
-    def to_pandas(self, **options: Any) -> Any:
-        """Read the rows in this process into pandas.
-
-        Args:
-            **options: options of `pyarrow.Table.to_pandas`.
-
-        Returns:
-            A `pandas.DataFrame`.
-
-        Raises:
-            NotInstalledError: pandas is not installed.
-            IcefloeError: as for `to_arrow`.
-        """
-        return pandas_frame(self.to_arrow(), **options)
-
-    def to_polars(self) -> Any:
-        """Read the rows in this process into polars.
-
-        Returns:
-            A `polars.DataFrame`.
-
-        Raises:
-            NotInstalledError: polars is not installed.
-            IcefloeError: as for `to_arrow`.
-        """
-        return polars_frame(self)
-
-    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
-        """Read the rows in this process into a table of DuckDB.
-
-        Args:
-            table_name: the name of the table.
-            connection: a DuckDB connection; by default a new one, in memory.
-
-        Returns:
-            The connection.
-
-        Raises:
-            NotInstalledError: DuckDB is not installed.
-            IcefloeError: as for `to_arrow`.
-        """
-        return duckdb_connection(self, table_name, connection)
-
-    def to_ray(self) -> Any:
-        """Read the rows in this process into Ray.
-
-        Returns:
-            A `ray.data.Dataset`.
-
-        Raises:
-            NotInstalledError: Ray is not installed.
-            IcefloeError: as for `to_arrow`.
-        """
-        return ray_dataset(self)
-
     def to_spark(self) -> Any:
         """Return the rows as a Spark DataFrame, which reads the planned files; a Spark session is started if none is active.
 
@@ -576,16 +519,14 @@ class DataScan:
             bound = plan.row_filter  # bound to the same schema already; binding a long list again takes longer than testing some rows
         else:
             bound = bind(self.row_filter, schema, case_sensitive=self.case_sensitive)
-        return ScanRequest(
-            table_name=self.table_name,
-            plan=plan,
+        return ScanRequest.of_table(
+            self.metadata,
+            self.io if plan.access is None else with_access(self.io, plan.access),
+            self.table_name,
+            plan,
             schema=self.as_held(schema),
             projection=self.as_held(self.projection() if projection is None else projection),
             row_filter=bound,
-            specs={spec.spec_id: spec for spec in self.metadata.partition_specs},
-            io=self.io if plan.access is None else with_access(self.io, plan.access),
-            schemas=self.metadata.schemas,
-            name_mapping=NAME_MAPPING.read(self.metadata.properties),
             limit=self.limit,
             may_be_missing=required_fields_absent_from_files(schema.fields, self._schemas_of_files(schema)),
         )

@@ -18,6 +18,8 @@ from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.metadata.table_metadata import TableMetadata
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.name_mapping import NameMapping
@@ -52,6 +54,35 @@ class ScanRequest:
     limit: int | None = None
     # Field ids of required columns that files of the plan may lack, because they were written with older schemas. Reading such a file is an error.
     may_be_missing: frozenset[int] = frozenset()
+
+    @classmethod
+    def of_table(
+        cls,
+        metadata: TableMetadata,
+        io: FileIO,
+        table_name: str,
+        plan: ScanPlan,
+        *,
+        schema: Schema,
+        projection: Schema,
+        row_filter: BooleanExpression,
+        may_be_missing: frozenset[int],
+        limit: int | None = None,
+    ) -> "ScanRequest":
+        """Return a request to read planned files of a table, with its partition specs, schemas and name mapping."""
+        return cls(
+            table_name=table_name,
+            plan=plan,
+            schema=schema,
+            projection=projection,
+            row_filter=row_filter,
+            specs=metadata.specs(),
+            io=io,
+            schemas=metadata.schemas,
+            name_mapping=NAME_MAPPING.read(metadata.properties),
+            limit=limit,
+            may_be_missing=may_be_missing,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The rows of a scan as objects of other libraries: pandas, polars, DuckDB, Ray, Daft, Bodo, DataFusion. A library is imported when its function is called."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,69 @@ if TYPE_CHECKING:
     from icefloe.operations import scan_dataset
 else:
     scan_dataset = lazy_module("icefloe.operations.scan_dataset")
+
+
+class RowFrames(ABC):
+    """A scan whose rows can be read into frames of other libraries. The subclass reads them as Arrow."""
+
+    @abstractmethod
+    def to_arrow(self) -> Any:
+        """Return the rows as a `pyarrow.Table`."""
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Read the rows in this process into pandas.
+
+        Args:
+            **options: options of `pyarrow.Table.to_pandas`.
+
+        Returns:
+            A `pandas.DataFrame`.
+
+        Raises:
+            NotInstalledError: pandas is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return pandas_frame(self.to_arrow(), **options)
+
+    def to_polars(self) -> Any:
+        """Read the rows in this process into polars.
+
+        Returns:
+            A `polars.DataFrame`.
+
+        Raises:
+            NotInstalledError: polars is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return polars_frame(self)
+
+    def to_duckdb(self, table_name: str, connection: Any = None) -> Any:
+        """Read the rows in this process into a table of DuckDB.
+
+        Args:
+            table_name: the name of the table.
+            connection: a DuckDB connection; by default a new one, in memory.
+
+        Returns:
+            The connection.
+
+        Raises:
+            NotInstalledError: DuckDB is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return duckdb_connection(self, table_name, connection)
+
+    def to_ray(self) -> Any:
+        """Read the rows in this process into Ray.
+
+        Returns:
+            A `ray.data.Dataset`.
+
+        Raises:
+            NotInstalledError: Ray is not installed.
+            IcefloeError: as for `to_arrow`.
+        """
+        return ray_dataset(self)
 
 
 def pandas_frame(rows: Any, **options: Any) -> Any:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
 
+from icefloe.io.locations import scheme_of
 from icefloe.spec.avro.compiled_codec import set_small_block_lock
 
 # The number of threads that read and decode manifests.
@@ -36,6 +37,11 @@ _set_lock()
 # After a fork, the child needs a new lock: a lock that another thread held at the time of the fork would never be released in the child.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_set_lock)
+
+
+def serial_bytes(location: str) -> int:
+    """Return the length in bytes up to which the manifests of a table at a location are read one after the other."""
+    return SERIAL_BYTES if scheme_of(location) == "file" else 0
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

@@ -13,13 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError, in_one_line
-from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS, feed_metadata_columns
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
 from icefloe.operations.change_feed.row_pairs import Identity, cancel_pairs, with_updates
-from icefloe.operations.other_frames import pandas_frame
-from icefloe.operations.parallel_requests import SERIAL_BYTES, in_threads
+from icefloe.operations.other_frames import RowFrames
+from icefloe.operations.parallel_requests import in_threads, serial_bytes
 from icefloe.scan.change_planner import ChangedFile, ChangePlan, plan_changes
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.bind import bind, filter_field_ids
@@ -102,7 +101,7 @@ class SnapshotChanges:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangeScan:
+class ChangeScan(RowFrames):
     """A scan of the changes of a range of snapshots. It is immutable: `filter`, `select` and similar methods return a new scan.
 
     A row has the columns of the table in its current schema, then `_change_type` (INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER), `_change_ordinal` (the number
@@ -250,7 +249,7 @@ class ChangeScan:
             "case_sensitive": self.case_sensitive,
             "schema": self.metadata.schema(),
             "parallel": in_threads,
-            "serial_bytes": SERIAL_BYTES if scheme_of(self.metadata.location) == "file" else 0,
+            "serial_bytes": serial_bytes(self.metadata.location),
             "cache": cached_manifests(self.io),
         }
 
@@ -452,21 +451,6 @@ class ChangeScan:
         schema = self.metadata.schema()
         bound = bind(self.row_filter, schema, self.case_sensitive)
         return pa.Table.from_batches([batch.filter(arrow_mask(bound, batch)) for batch in rows.to_batches()], rows.schema)
-
-    def to_pandas(self, **options: Any) -> Any:
-        """Read the changes in this process into pandas.
-
-        Args:
-            **options: options of `pyarrow.Table.to_pandas`.
-
-        Returns:
-            A `pandas.DataFrame`.
-
-        Raises:
-            NotInstalledError: pandas is not installed.
-            IcefloeError: as for `to_arrow`.
-        """
-        return pandas_frame(self.to_arrow(), **options)
 
 
 def _removes_rows(manifest: ManifestFile, snapshot: Snapshot) -> bool:

@@ -75,7 +75,7 @@ class ChangedFileReader:
             io=io,
             schema=schema,
             projection=projection,
-            specs={spec.spec_id: spec for spec in metadata.partition_specs},
+            specs=metadata.specs(),
             name_mapping=NAME_MAPPING.read(metadata.properties),
             deletes=DeleteLoader(io, schemas=metadata.schemas),
         )

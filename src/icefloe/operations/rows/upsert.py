@@ -19,7 +19,7 @@ from icefloe.operations.commit_loop import delete_quietly
 from icefloe.operations.engine import Engine, KeyValues, ScanRequest, UpsertedRows, UpsertRequest, UpsertSource
 from icefloe.operations.rows.copy_on_write_delete import copies_without
 from icefloe.operations.rows.delete_file_writer import DeleteFileWriter
-from icefloe.operations.rows.row_change import RowChange, TaskKey, specs_of, task_key
+from icefloe.operations.rows.row_change import RowChange, TaskKey, task_key
 from icefloe.operations.rows.write_context import write_target
 from icefloe.operations.table_handle import TableHandle
 from icefloe.scan.file_scan_task import FileScanTask
@@ -28,7 +28,7 @@ from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.predicate import AlwaysFalse, AlwaysTrue, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual, all_of
 from icefloe.spec.metadata.table_history import schemas_of_files
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.spec.metadata.table_properties import MERGE_ISOLATION_LEVEL, MERGE_MODE, NAME_MAPPING
+from icefloe.spec.metadata.table_properties import MERGE_ISOLATION_LEVEL, MERGE_MODE
 from icefloe.spec.partitioning.partition_spec import check_known_transforms
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import required_fields_absent_from_files
@@ -288,15 +288,13 @@ def _is_merge_on_read(base: TableMetadata) -> bool:
 def _scan(handle: TableHandle, base: TableMetadata, plan: ScanPlan) -> ScanRequest:
     schema = base.schema()
     snapshot = None if plan.snapshot_id is None else base.snapshot_by_id(plan.snapshot_id)
-    return ScanRequest(
-        table_name=handle.table_name,
-        plan=plan,
+    return ScanRequest.of_table(
+        base,
+        handle.io,
+        handle.table_name,
+        plan,
         schema=schema,
         projection=schema,
         row_filter=plan.row_filter,
-        specs=specs_of(base),
-        io=handle.io,
-        schemas=tuple(base.schemas),
-        name_mapping=NAME_MAPPING.read(base.properties),
         may_be_missing=required_fields_absent_from_files(schema.fields, schemas_of_files(base, snapshot)),
     )
