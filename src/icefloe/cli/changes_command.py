@@ -26,8 +26,8 @@ from icefloe.formatting import count_text
 from icefloe.io.local_file_io import LocalFileIO
 from icefloe.io.whole_output import whole_output
 from icefloe.lazy_imports import lazy_module
-from icefloe.operations.change_feed.snapshot_range import Bound
-from icefloe.operations.change_follower import ChangeFollower, CommittedChanges, FeedPosition, decode_position, time_bound
+from icefloe.operations.change_feed.snapshot_range import Bound, time_bound
+from icefloe.operations.change_follower import ChangeFollower, CommittedChanges, FeedPosition, decode_position
 from icefloe.spec.dates_and_times import parse_timestamp
 from icefloe.spec.metadata.snapshot import count_of
 from icefloe.spec.metadata.snapshot_ref import MAIN

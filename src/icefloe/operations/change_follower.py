@@ -4,9 +4,9 @@ A position is stored only after the rows up to it were passed on, so that a cons
 snapshot of the position, or the snapshot after it, and none before: older snapshots may be expired. Spec: Snapshots; Snapshot References.
 """
 
-import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -107,12 +107,12 @@ class ChangeFollower:
         """
         metadata = self.table.metadata
         position = FeedPosition(table_uuid=str(metadata.table_uuid), branch=branch)
-        line = list(ancestors(metadata, self._head(branch)))
-        newer = line if start is None else snapshots_in_range(metadata, self.table.full_name, start, _end(branch))
-        if len(newer) < len(line):
-            return _position_after(position, line[len(newer)])
-        # Before the oldest snapshot is its parent, which was expired, or the beginning of the table.
-        return msgspec.structs.replace(position, snapshot_id=line[-1].parent_snapshot_id) if line else position
+        head_id = self._head(branch)
+        newer = snapshots_in_range(metadata, self.table.full_name, start, _end(branch))
+        # Before the oldest snapshot is its parent, which may be expired, or the beginning of the table.
+        last_id = newer[0].parent_snapshot_id if newer else head_id
+        last = None if last_id is None else metadata.snapshot_by_id(last_id)
+        return msgspec.structs.replace(position, snapshot_id=last_id) if last is None else _position_after(position, last)
 
     def head(self, branch: str = MAIN) -> FeedPosition:
         """Return the position after all changes that are committed now. Raises `NoSuchSnapshotError` if the branch does not exist."""
@@ -174,10 +174,16 @@ class ChangeFollower:
             )
 
     def _is_reached(self, last: FeedPosition, position: FeedPosition) -> bool:
-        """Return whether a position is not before another one."""
-        line = list(ancestors(self.table.metadata, position.snapshot_id))
-        before = {position.snapshot_id, *(snapshot.snapshot_id for snapshot in line), *(snapshot.parent_snapshot_id for snapshot in line)}
-        return last.snapshot_id is None or last.snapshot_id in before
+        """Return whether a position is not before another one. Only as many snapshots are visited as are between the two."""
+        if last.snapshot_id in (None, position.snapshot_id):
+            return True
+        metadata = self.table.metadata
+        for before, after in zip_longest(ancestors(metadata, position.snapshot_id), ancestors(metadata, last.snapshot_id)):
+            if before is not None and before.parent_snapshot_id == last.snapshot_id:
+                return True
+            if after is not None and after.parent_snapshot_id == position.snapshot_id:
+                return False
+        return False
 
     def _snapshots_after(self, position: FeedPosition) -> Sequence[Snapshot]:
         metadata, name = self.table.metadata, self.table.full_name
@@ -211,11 +217,6 @@ class ChangeFollower:
 
     def _head(self, branch: str) -> int | None:
         return self.table.scan().use_ref(branch).snapshot_id
-
-
-def time_bound(time_us: int) -> dt.datetime:
-    """Return a time in microseconds since 1970 as a bound of a range."""
-    return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=time_us)
 
 
 def _position_after(position: FeedPosition, snapshot: Snapshot) -> FeedPosition:

@@ -1,13 +1,15 @@
 """`snapshots_in_range`: the snapshots of a branch between two bounds, each a snapshot, a branch, a tag or a time. Spec: Snapshots."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import dropwhile
 
 from icefloe.commit.ref_changes import snapshot_named
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.spec.dates_and_times import format_timestamp
 from icefloe.spec.metadata.snapshot import Snapshot
-from icefloe.spec.metadata.table_history import ancestors, snapshots_between
+from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
 # A snapshot id, the name of a branch or tag, or a time with a time zone.
@@ -46,25 +48,25 @@ def snapshots_in_range(
             table=table_name,
             next_step="give a start that is before the end",
         )
-    line: Sequence[Snapshot] = _line_of(metadata, table_name, end)
+    line = ancestors(metadata, _last_id(metadata, table_name, end))  # newest first; snapshots before the range are not visited
     if isinstance(start, dt.datetime):
-        _check_start(line, table_name, _microseconds(start) - includes_start)
+        line = iter(_later_than(line, table_name, _microseconds(start) - includes_start))
     if isinstance(end, dt.datetime):
-        line = line[_count_later(line, _microseconds(end) - (not includes_end)) :]
-    if isinstance(start, dt.datetime):
-        line = line[: _count_later(line, _microseconds(start) - includes_start)]
-    elif start is not None:
-        line = _after_snapshot(metadata, table_name, line, start, includes_start=includes_start)
+        line = dropwhile(partial(_is_later, time_us=_microseconds(end) - (not includes_end)), line)
+    snapshots = (
+        list(line)
+        if start is None or isinstance(start, dt.datetime)
+        else _after_snapshot(metadata, table_name, line, start, includes_start=includes_start)
+    )
     if end is not None and not isinstance(end, dt.datetime) and not includes_end:
-        line = line[1:]
-    return line[::-1]
+        snapshots = snapshots[1:]
+    return snapshots[::-1]
 
 
-def _line_of(metadata: TableMetadata, table_name: str, end: Bound | None) -> list[Snapshot]:
-    """Return the last snapshot and its ancestors, newest first."""
+def _last_id(metadata: TableMetadata, table_name: str, end: Bound | None) -> int | None:
     if end is None or isinstance(end, dt.datetime):
-        return list(ancestors(metadata, metadata.current_snapshot_id))
-    return list(ancestors(metadata, _find_snapshot(metadata, table_name, end).snapshot_id))
+        return metadata.current_snapshot_id
+    return _find_snapshot(metadata, table_name, end).snapshot_id
 
 
 def _find_snapshot(metadata: TableMetadata, table_name: str, bound: int | str) -> Snapshot:
@@ -97,41 +99,47 @@ def time_bound(microseconds: int) -> dt.datetime:
         ) from error
 
 
-def _count_later(line: Sequence[Snapshot], time_us: int) -> int:
-    """Return how many of the first snapshots of a line, which begins with the newest, are later than a time."""
-    return next((place for place, snapshot in enumerate(line) if snapshot.timestamp_ms * _MICROSECONDS <= time_us), len(line))
+def _is_later(snapshot: Snapshot, time_us: int) -> bool:
+    return snapshot.timestamp_ms * _MICROSECONDS > time_us
 
 
-def _check_start(line: Sequence[Snapshot], table_name: str, start_us: int) -> None:
-    """Raise `InvalidInputError` if snapshots after a time were expired. The line is that before the end of the range cuts it."""
-    if line and _count_later(line, start_us) == len(line) and line[-1].parent_snapshot_id is not None:
-        oldest = line[-1]
+def _later_than(line: Iterable[Snapshot], table_name: str, start_us: int) -> list[Snapshot]:
+    """Return the first snapshots of a line that are later than a time. Raises `InvalidInputError` if snapshots between them and the time were expired."""
+    later: list[Snapshot] = []
+    for snapshot in line:
+        if not _is_later(snapshot, start_us):
+            return later
+        later.append(snapshot)
+    if later and later[-1].parent_snapshot_id is not None:
         raise InvalidInputError(
             f"snapshots of {table_name} after {format_timestamp(start_us, utc=True)} were expired, so that their changes are unknown",
             table=table_name,
-            snapshot_id=oldest.parent_snapshot_id,
-            next_step=f"begin at {format_timestamp(oldest.timestamp_ms * _MICROSECONDS, utc=True)}, the time of the oldest remaining snapshot, or later",
+            snapshot_id=later[-1].parent_snapshot_id,
+            next_step=f"begin at {format_timestamp(later[-1].timestamp_ms * _MICROSECONDS, utc=True)}, the time of the oldest remaining snapshot, or later",
         )
+    return later
 
 
 def _after_snapshot(
-    metadata: TableMetadata, table_name: str, line: Sequence[Snapshot], start: int | str, *, includes_start: bool
-) -> Sequence[Snapshot]:
+    metadata: TableMetadata, table_name: str, line: Iterable[Snapshot], start: int | str, *, includes_start: bool
+) -> list[Snapshot]:
+    """Return the first snapshots of a line up to one of them."""
     start_id = start if type(start) is int else _find_snapshot(metadata, table_name, start).snapshot_id
-    last_id = line[0].snapshot_id if line else None
-    after = snapshots_between(metadata, start_id, last_id)
-    if after is None or includes_start:
-        _find_snapshot(
-            metadata, table_name, start_id
-        )  # an expired start has no changes, and is no ancestor of another snapshot than its child
-    if after is None:
-        raise InvalidInputError(
-            f"snapshot {start_id} of {table_name} is not an ancestor of snapshot {last_id}",
-            table=table_name,
-            snapshot_id=start_id,
-            next_step="choose a start from table.ancestors() of the end",
-        )
-    return line[: len(after) + includes_start]
+    after: list[Snapshot] = []
+    for snapshot in line:
+        if snapshot.snapshot_id == start_id:
+            return [*after, snapshot] if includes_start else after
+        after.append(snapshot)
+    if after and after[-1].parent_snapshot_id == start_id and not includes_start:
+        return after  # the start was expired
+    _find_snapshot(metadata, table_name, start_id)  # an expired start has no changes, and is no ancestor of another snapshot than its child
+    last_id = after[0].snapshot_id if after else None
+    raise InvalidInputError(
+        f"snapshot {start_id} of {table_name} is not an ancestor of snapshot {last_id}",
+        table=table_name,
+        snapshot_id=start_id,
+        next_step="choose a start from table.ancestors() of the end",
+    )
 
 
 def _microseconds(time: dt.datetime) -> int:
