@@ -6,11 +6,12 @@
 `icefloe.operations.change_feed` reads the changed rows. Spec: Snapshots; Scan Planning; Row-level Deletes.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow.compute as pc
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from icefloe.scan.file_scan_task import FileScanTask
@@ -118,10 +119,12 @@ class ChangePlan:
             yield ChangedFile(before=None, after=task)
 
     def files_with_other_deletes(self) -> Iterator[ChangedFile]:
-        """Yield the data files that both snapshots have with different deletes."""
-        after = {task.file.file_path: task for task in self.after.tasks()}
+        """Yield the data files that both snapshots have with different deletes, in the order of `after`."""
+        before: dict[str, deque[FileScanTask]] = {}  # a snapshot may have a file several times
         for task in self.before.tasks():
-            yield ChangedFile(before=task, after=after[task.file.file_path])
+            before.setdefault(task.file.file_path, deque()).append(task)
+        for task in self.after.tasks():
+            yield ChangedFile(before=before[task.file.file_path].popleft(), after=task)
 
 
 def plan_changes(
@@ -194,10 +197,7 @@ def _is_shared_data(manifest: ManifestFile, shared: set[str]) -> bool:
 
 
 def _compare_plans(old: ScanPlan, new: ScanPlan) -> ChangePlan:
-    old_paths, new_paths = (array_of_chunks(plan.files["file_path"]) for plan in (old, new))
-    # The position in the first plan of each file of the second plan; -1 if it is not there.
-    places = numpy_of(fill_nulls(pc.index_in(new_paths, value_set=old_paths), -1)).astype(np.int64)
-    in_new = numpy_of(pc.is_in(old_paths, value_set=new_paths))
+    places, in_new = _match_files(old, new)
     differ = _have_other_deletes(old, new, places, in_new)
     differ_in_new = np.append(differ, False)[places]  # at -1 is the appended value
     return ChangePlan(
@@ -206,6 +206,40 @@ def _compare_plans(old: ScanPlan, new: ScanPlan) -> ChangePlan:
         before=old.select(_masks(old, differ)),
         after=new.select(_masks(new, differ_in_new)),
     )
+
+
+def _match_files(old: ScanPlan, new: ScanPlan) -> tuple[NDArray[np.int64], Mask]:
+    """Match the files of two plans.
+
+    A snapshot may have a file several times: it then has its rows as often, and each time is matched with one of the other snapshot. A file that was removed
+    and added again has other row ids, and is another file.
+
+    Returns:
+        The position in the first plan of each file of the second plan, or -1 if the first plan does not have the file; and a mask of the files of the first
+        plan that the second plan also has.
+    """
+    files = [plan.files for plan in (old, new)]
+    paths = pa.concat_arrays([array_of_chunks(table["file_path"]) for table in files])
+    codes = numpy_of(paths.dictionary_encode().indices).astype(np.int64)
+    count = int(codes.max(initial=-1)) + 1
+    old_keys, new_keys = (part + count * _occurrence(part) for part in np.split(codes, [len(files[0])]))
+    place_of_key = np.full(max(int(keys.max(initial=-1)) for keys in (old_keys, new_keys)) + 1, -1, np.int64)
+    place_of_key[old_keys] = np.arange(len(old_keys))
+    places = place_of_key[new_keys]
+    old_ids, new_ids = (numpy_of(fill_nulls(array_of_chunks(table["first_row_id"]), -1)) for table in files)
+    ids_before = np.append(old_ids, -1)[places]  # at -1 is the appended value
+    places[(ids_before >= 0) & (new_ids >= 0) & (ids_before != new_ids)] = -1
+    in_new = np.zeros(len(old_keys), np.bool_)
+    in_new[places[places >= 0]] = True
+    return places, in_new
+
+
+def _occurrence(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each number how many equal numbers are before it."""
+    order = np.argsort(codes, kind="stable")
+    occurrence = np.empty(len(codes), np.int64)
+    occurrence[order] = np.arange(len(codes)) - np.searchsorted(codes[order], codes[order])
+    return occurrence
 
 
 def _masks(plan: ScanPlan, mask: Mask) -> list[Mask]:
