@@ -9,6 +9,7 @@ import pytest
 from icefloe import InvalidPropertyError, SqlCatalog
 from icefloe.commit import stream_epoch
 from icefloe.commit.stream_epoch import PREFIX, StreamEpoch, last_epoch
+from icefloe.errors import InvalidInputError
 from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.table_handle import TableHandle
 from icefloe.table import Table
@@ -212,6 +213,20 @@ def test_staged_epochs_are_committed_once(catalog: SqlCatalog) -> None:
         changes.append(rows(1), {**mark.summary, "wap.id": "audit" if is_new else "again"})
         assert changes.is_committed is is_new
     assert (table.current_snapshot(), len(table.metadata.snapshots)) == (None, 1)
+
+
+def test_of_two_staged_snapshots_with_the_rows_of_one_epoch_one_is_published(catalog: SqlCatalog) -> None:
+    """Version 1 of a catalog that compares no metadata location, such as a REST server, lets two drivers stage an epoch at the same time."""
+    table = catalog.create_table("db.w", SCHEMA, properties={"write.wap.enabled": "true"})
+    first, second = (StreamEpoch(query_id="q", epoch=epoch, branch="main") for epoch in (0, 1))
+    for wap_id, mark in (("a", first), ("b", first), ("c", second)):
+        table.append(rows(mark.epoch), {**mark.summary, "wap.id": wap_id})
+    table.append(rows(7))
+    table.manage_snapshots().publish_changes("b").commit()
+    with pytest.raises(InvalidInputError, match="has the rows of epoch 0 of the stream q already"):
+        table.manage_snapshots().publish_changes("a").commit()
+    table.manage_snapshots().publish_changes("c").commit()
+    assert numbers(table) == [0, 1, 7]
 
 
 def test_an_epoch_is_not_committed_again_after_its_branch_was_published_and_dropped(catalog: SqlCatalog) -> None:

@@ -7,7 +7,7 @@ is itself a pick of the same change.
 Spec: Snapshots; Appendix F, Other Fields (`source-snapshot-id`, `published-wap-id`); First Row ID Inheritance.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from icefloe.commit.append import Append
@@ -18,13 +18,15 @@ from icefloe.commit.new_manifest import ManifestNumbers
 from icefloe.commit.overwrite import Overwrite
 from icefloe.commit.snapshot_attempt import parent_snapshot, path_of_partition
 from icefloe.commit.staged_snapshot import PUBLISHED_WAP_ID, WAP_ID, published_as
+from icefloe.commit.stream_epoch import epoch_of
 from icefloe.errors import CommitInvalidatedError, InvalidInputError, NoSuchSnapshotError, Problem
+from icefloe.formatting import short_text
 from icefloe.spec.manifest.data_file import DataFile
 from icefloe.spec.manifest.entry import ManifestEntry, ManifestEntryStatus
 from icefloe.spec.manifest.manifest_reader import read_entries
 from icefloe.spec.manifest_list.manifest_file import ManifestContent
 from icefloe.spec.metadata.requirement import AssertRefSnapshotId, AssertTableUUID
-from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot
+from icefloe.spec.metadata.snapshot import SOURCE_SNAPSHOT_ID, Snapshot, count_of
 from icefloe.spec.metadata.snapshot_manifests import read_manifests, spec_partition_type
 from icefloe.spec.metadata.snapshot_ref import SnapshotRef
 from icefloe.spec.metadata.snapshot_updates import SetSnapshotRef
@@ -125,6 +127,7 @@ class CherryPick:
                 _ALREADY_PICKED,
             )
         origins = _origins(base, picked)
+        epochs = _epochs(base, origins)
         for ancestor in ancestors(base, head):
             if ancestor.snapshot_id == picked.snapshot_id:
                 raise self._refusal(picked, "it is in the history of the branch already", _ALREADY_PICKED)
@@ -134,8 +137,16 @@ class CherryPick:
                     f"it is a pick of snapshot {ancestor.snapshot_id}, which is in the history of the branch already",
                     _ALREADY_PICKED,
                 )
-            if not origins.isdisjoint(_origins(base, ancestor)):
+            origins_of_ancestor = _origins(base, ancestor)
+            if not origins.isdisjoint(origins_of_ancestor):
                 raise self._refusal(picked, f"snapshot {ancestor.snapshot_id} of the branch picked it already", _ALREADY_PICKED)
+            if epochs and not epochs.isdisjoint(_epochs(base, origins_of_ancestor)):
+                query_id, number = min(epochs)
+                raise self._refusal(
+                    picked,
+                    f"snapshot {ancestor.snapshot_id} of the branch has the rows of epoch {short_text(number)} of the stream {short_text(query_id)} already",
+                    _ALREADY_PICKED,
+                )
 
     def _check_not_live(self, base: TableMetadata, picked: Snapshot, head: Snapshot, read: Read) -> None:
         """Refuse a snapshot if one of its files is live on the branch already. This finds an earlier pick that is no longer in the history, because it expired.
@@ -237,9 +248,21 @@ def _origins(base: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
     source = snapshot.summary.get(SOURCE_SNAPSHOT_ID)
     while source is not None and source not in origins:
         origins.add(source)
-        picked = base.snapshot_by_id(int(source)) if source.isdecimal() else None
+        picked = _snapshot_named(base, source)
         source = picked.summary.get(SOURCE_SNAPSHOT_ID) if picked is not None else None
     return frozenset(origins)
+
+
+def _epochs(base: TableMetadata, snapshot_ids: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return the epochs of streams that snapshots were committed for: two drivers of a stream may have staged an epoch each, with the same rows."""
+    snapshots = (_snapshot_named(base, snapshot_id) for snapshot_id in snapshot_ids)
+    return frozenset(epoch for snapshot in snapshots if snapshot is not None and (epoch := epoch_of(snapshot)) is not None)
+
+
+def _snapshot_named(base: TableMetadata, text: str) -> Snapshot | None:
+    """Return the snapshot whose id a summary contains; None if the table does not have it."""
+    snapshot_id = count_of(text)
+    return None if snapshot_id is None else base.snapshot_by_id(snapshot_id)
 
 
 def _changed_files(base: TableMetadata, snapshot: Snapshot, read: Read) -> Iterator[ManifestEntry]:

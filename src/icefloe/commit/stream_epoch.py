@@ -46,6 +46,12 @@ class StreamEpoch:
         return {QUERY_ID: self.query_id, EPOCH_ID: str(self.epoch)}
 
 
+def epoch_of(snapshot: Snapshot) -> tuple[str, str] | None:
+    """Return the id of the query and the number of the epoch that a snapshot was committed for, as in its summary; None for other snapshots."""
+    query_id, number = (snapshot.summary.get(key) for key in (QUERY_ID, EPOCH_ID))
+    return None if query_id is None or number is None else (query_id, number)
+
+
 class LastEpoch(msgspec.Struct, frozen=True, rename="kebab"):
     """The last epoch of a query that was committed, as the table property has it, and the snapshot that this commit added to a branch."""
 

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.stores.rest.own_server import own_server
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.rest_catalog import RestCatalog
+from icefloe.commit.stream_epoch import StreamEpoch
+from icefloe.table.epoch_changes import EpochChanges, OutputMode
 from icefloe.testing.catalog_suite import CatalogSuite
 from icefloe.testing.view_suite import ViewSuite
 
@@ -43,3 +46,22 @@ class TestViewsOfTheOwnServer(ViewSuite):
     @pytest.fixture
     def reopen(self, opened: Callable[..., RestCatalog]) -> Callable[[], Catalog]:
         return opened
+
+
+def test_two_drivers_of_a_stream_that_stage_one_epoch_commit_it_once(opened: Callable[..., RestCatalog]) -> None:
+    """No requirement of the protocol is about properties: the second driver is refused because its sequence number is given."""
+    drivers = [opened(), opened()]
+    drivers[0].create_namespace("db")
+    table = drivers[0].create_table("db.t", pa.schema([("n", pa.int64())]), properties={"write.wap.enabled": "true"})
+    table.append(pa.table({"n": [0]}))
+    loaded = [driver.load_table("db.t") for driver in drivers]
+    committed = []
+    for number, driver in enumerate(loaded):
+        epoch = StreamEpoch(query_id="q", epoch=3, branch="main")
+        changes = EpochChanges(driver, epoch, OutputMode.APPEND)
+        changes.append(pa.table({"n": [1]}), {**epoch.summary, "wap.id": f"driver {number}"})
+        committed.append(changes.is_committed)
+    assert committed == [True, False]
+    assert len(table.refresh().snapshots()) == 2
+    for driver in drivers:
+        driver.close()
