@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from icefloe import InMemoryCatalog
 from icefloe.errors import InvalidInputError, ManifestFormatError, NoSuchSnapshotError
 from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.scan.micro_batches import NO_LIMITS, MicroBatchPlanner, ReadLimits, StreamRules
+from icefloe.scan.scan_plan import NO_FILES, FileCounts
 from icefloe.scan.streaming_offset import START, StreamingOffset
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list
@@ -50,10 +52,12 @@ def reread(offset: StreamingOffset) -> StreamingOffset:
     return StreamingOffset.from_json(offset.json, "db.t")
 
 
-def read_all(table: Table, start: StreamingOffset = START, rules: StreamRules = APPENDS, limits: ReadLimits = NO_LIMITS) -> list[list[str]]:
+def read_all(
+    table: Table, start: StreamingOffset = START, rules: StreamRules = APPENDS, limits: ReadLimits = NO_LIMITS, **more: Any
+) -> list[list[str]]:
     batches = []
     while True:
-        plans = planner(table, rules)
+        plans = planner(table, rules, **more)
         end = reread(plans.next_offset(start, limits))
         if end == start:
             return batches
@@ -323,8 +327,75 @@ def test_missing_snapshots_are_named_and_a_stream_continues_by_option() -> None:
     end = newest.next_offset(offset)
     assert paths(newest.plan(offset, end, table.schema())) == []
     assert end.snapshot_id == ids[-1]
+    assert (end.position, end.is_complete) == (1, True), "Java, which reads on at the position, has read the only file too"
     append(table, file(table, 9))
     assert read_all(table, end) == [[file(table, 9).file_path]]
+
+
+def test_the_end_of_a_snapshot_whose_summary_counts_nothing_is_counted_by_its_manifests() -> None:
+    table = new_table()
+    append(table, file(table, 0))
+    append(table, file(table, 1), file(table, 2), merges=True)
+    plans = planner(table)
+    assert plans.head is not None
+    bare = replace(plans, head=replace(plans.head, summary=Summary("append")))
+    all_files = bare.next_offset(START)
+    assert (all_files.position, all_files.is_complete) == (3, True)
+    latest = bare.latest_offset()
+    assert latest is not None
+    assert latest.position == 2
+
+
+def test_a_stream_ends_at_its_last_snapshot_also_where_that_is_expired_or_rolled_back() -> None:
+    table = new_table()
+    paths_of = [file(table, number).file_path for number in range(8)]
+    ids = [append(table, file(table, 0))]
+    offset = planner(table).next_offset(START)
+    ids += [append(table, file(table, number)) for number in range(1, 4)]
+    last = table.current_snapshot()
+    ids.append(append(table, file(table, 4)))
+    assert read_all(table, offset, last=last) == [paths_of[1:4]]
+    assert read_all(table, last=last) == [paths_of[3::-1]], "the rows of the table when the query was started"
+    assert planner(table, last=last).backlog(offset).counts.files == 3
+    behind, complete = (planner(table, last=last).next_offset(offset, ReadLimits(files=count)) for count in (1, 3))
+    assert planner(table, last=last).latest_offset() == complete
+    table.expire_snapshots(snapshot_ids=ids[3:4])
+    assert read_all(table, complete, last=last) == [], "newer snapshots are those of the next query"
+    assert planner(table, last=last).latest_offset() is None
+    with pytest.raises(NoSuchSnapshotError, match=f"needs snapshot {ids[3]}, which was expired"):
+        read_all(table, behind, last=last)
+    assert read_all(table, behind, StreamRules(on_missing="oldest"), last=last) == []
+    assert read_all(table, complete) == [[paths_of[4]]]
+
+    table.manage_snapshots().set_current_snapshot(ids[2]).commit()
+    append(table, file(table, 5))
+    assert read_all(table, behind, last=last) == [[paths_of[2]]], "the snapshot after a rollback is newer"
+    assert read_all(table, behind) == [[paths_of[2], paths_of[5]]]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_the_files_of_skipped_snapshots_and_those_that_were_read_are_no_backlog(version: str) -> None:
+    table = new_table(**{"format-version": version, "commit.manifest.min-count-to-merge": "2"})
+    append(table, file(table, 0))
+    offset = planner(table).next_offset(START)
+    append(table, file(table, 1, 10), file(table, 2, 20), file(table, 3, 30), merges=True)
+    writer = Writer(table, random.Random(1), {one.file_path: one for one in map(partial(file, table), (0, 1))})
+    writer.number = 10
+    writer.compact()
+    writer.overwrite()
+    skips = StreamRules(skips_overwrites=True)
+    backlog = planner(table, skips).backlog(offset)
+    assert (backlog.snapshots, backlog.counts) == (3, FileCounts(files=3, records=60, bytes=6000))
+    assert planner(table).backlog(offset) == (2, backlog.counts), "the overwrite ends the stream"
+    middle = planner(table, skips).next_offset(offset, ReadLimits(files=1))
+    rest = Counter(path for batch in read_all(table, middle, skips) for path in batch)
+    backlog = planner(table, skips).backlog(middle)
+    assert (backlog.counts.files, backlog.counts.records) == (
+        2,
+        sum(10 * number for number in (1, 2, 3) if file(table, number).file_path in rest),
+    )
+    end = planner(table, skips).next_offset(middle)
+    assert planner(table, skips).backlog(end) == (0, NO_FILES)
 
 
 def test_the_rest_of_a_snapshot_that_is_gone_is_missing() -> None:

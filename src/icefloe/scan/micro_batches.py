@@ -12,7 +12,7 @@ Spec: Snapshots (`operation`); Scan Planning.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, Literal, NamedTuple
 
 import pyarrow.compute as pc
@@ -85,7 +85,7 @@ NO_LIMITS = ReadLimits()
 
 
 class Backlog(NamedTuple):
-    """The number of snapshots that a stream has not read completely, and the counts of their files."""
+    """The number of snapshots that a stream has not read or skipped completely, and the counts of the files that it will read of them."""
 
     snapshots: int
     counts: FileCounts
@@ -119,8 +119,10 @@ class MicroBatchPlanner:
     Attributes:
         table_name: The name of the table, for errors.
         metadata: The metadata of the table.
-        head: The snapshot up to which the stream reads; None if there is none yet.
+        head: The head of the branch that the stream reads; None if there is none yet.
         rules: Which snapshots the stream reads.
+        last: The snapshot after which nothing is read; None to read up to the head. Where it was expired or rolled back, the stream reads up to the newest
+            snapshot of the branch that is not later.
         read: Returns the content of the file at a location.
         parallel: Reads several files at once.
         serial_bytes: If the manifests that must be decoded have at most this length in bytes, they are read one after the other.
@@ -133,6 +135,7 @@ class MicroBatchPlanner:
     head: Snapshot | None
     rules: StreamRules
     read: Read
+    last: Snapshot | None = None
     parallel: Parallel = map
     serial_bytes: int = 0
     cache: ManifestColumnsCache | None = None
@@ -154,18 +157,15 @@ class MicroBatchPlanner:
             ManifestFormatError: A manifest violates the format.
         """
         begin = self._begin() if start.is_start else start
-        if begin is None or self.head is None:
+        if begin is None:
             return start
         self._check_table(begin)
-        parts = self._parts(begin, self.head)
+        parts = self._unread_parts(begin)
         offset, total = begin, NO_FILES
         for part in parts[:1] if begin.scan_all_files and start.is_start else parts:
-            try:
-                kind = self._kind(part)
-            except InvalidInputError:
-                if offset is not begin:
-                    break
-                raise
+            if offset is not begin and not self._is_allowed(part):
+                break
+            kind = self._kind(part)
             counts = NO_FILES if kind == "none" else self._summary_counts(part)
             if kind == "none" or limits.are_none or (counts is not None and limits.allow(total + counts)):
                 total += counts or NO_FILES
@@ -212,16 +212,18 @@ class MicroBatchPlanner:
 
     def latest_offset(self) -> StreamingOffset | None:
         """Return the offset of a stream that has read everything; None without a snapshot."""
-        if self.head is None:
-            return None
-        return self._complete(_Part(self.head, "added"))
+        return None if self._end is None else self._complete(_Part(self._end, "added"))
 
     def backlog(self, offset: StreamingOffset) -> "Backlog":
-        """Return what a stream has not read yet after an offset, by the summaries of snapshots. Raises the errors of `next_offset` for missing snapshots."""
+        """Return what a stream has not read yet after an offset, up to a snapshot that ends the stream.
+
+        Snapshots that are skipped, such as compactions, have no files to read. Counts of whole snapshots are those of their summaries; only the manifests of a
+        snapshot that was read in part are read. Raises the errors of `next_offset` for missing snapshots.
+        """
         begin = self._begin() if offset.is_start else offset
-        parts = [] if begin is None or self.head is None else self._parts(begin, self.head)
-        counts = [self._summary_counts(part._replace(start=0)) or NO_FILES for part in parts]
-        return Backlog(len(parts), sum(counts, NO_FILES))
+        parts = [] if begin is None else list(takewhile(self._is_allowed, self._unread_parts(begin)))
+        counts = [self._rest_counts(part) if part.start else self._summary_counts(part) for part in parts if self._kind(part) != "none"]
+        return Backlog(len(parts), sum((count or NO_FILES for count in counts), NO_FILES))
 
     def _check_table(self, offset: StreamingOffset) -> None:
         if offset.table_uuid is not None and offset.table_uuid != self.metadata.table_uuid:
@@ -234,11 +236,11 @@ class MicroBatchPlanner:
 
     def _begin(self) -> StreamingOffset | None:
         """Return the offset at which the stream begins; None if there is no snapshot to read yet."""
-        head, from_ms = self.head, self.rules.from_timestamp_ms
-        if head is None or from_ms is None:
-            return None if head is None else self._offset(head, 0, scan_all_files=True, is_complete=False)
+        end, from_ms = self._end, self.rules.from_timestamp_ms
+        if end is None or from_ms is None:
+            return None if end is None else self._offset(end, 0, scan_all_files=True, is_complete=False)
         first: Snapshot | None = None
-        for snapshot in ancestors(self.metadata, head.snapshot_id):
+        for snapshot in ancestors(self.metadata, end.snapshot_id):
             if snapshot.timestamp_ms < from_ms:
                 break
             first = snapshot
@@ -261,18 +263,52 @@ class MicroBatchPlanner:
         )
 
     def _complete(self, part: _Part) -> StreamingOffset:
-        """Return the offset after the last file of a part's snapshot. Java needs its position, and Icefloe does not."""
-        count = 0 if part.kind == "none" else count_of(part.snapshot.summary.get(_SUMMARY_KEYS[part.kind][0])) or 0
-        return self._offset(part.snapshot, max(count, part.start), scan_all_files=part.kind == "all", is_complete=True)
+        """Return the offset after the last file of a part's snapshot. Java needs its position, and Icefloe does not: Java would read the rest of the files."""
+        is_all, summary = part.kind == "all", part.snapshot.summary
+        count = count_of(summary.get(_SUMMARY_KEYS["all" if is_all else "added"][0]))
+        if count is None:  # a summary without totals may lack counts that are not 0
+            count = 0 if _TOTAL in summary else self._count_files(part.snapshot, only_added=not is_all)
+        return self._offset(part.snapshot, max(count, part.start), scan_all_files=is_all, is_complete=True)
+
+    def _count_files(self, snapshot: Snapshot, *, only_added: bool) -> int:
+        """Return the number of live data files of a snapshot, or of those that it added, by its manifest list."""
+        manifests, _ = self._manifests(_Part(snapshot, "added" if only_added else "all"))
+        added_in = frozenset([snapshot.snapshot_id]) if only_added else None
+        return sum(self._live_entries(placed.manifest, added_in).num_rows for placed in manifests)
 
     # -- which snapshots
+
+    @cached_property
+    def _later(self) -> Sequence[Snapshot]:
+        """The snapshots of the branch after the last one that is read, newest first."""
+        last = self.last
+        if self.head is None or last is None:
+            return ()
+        return list(takewhile(lambda newer: newer.snapshot_id != last.snapshot_id and _is_later(newer, last), self._line(self.head)))
+
+    @property
+    def _end(self) -> Snapshot | None:
+        """The newest snapshot that is read; None if there is none."""
+        if not self._later:
+            return self.head
+        parent_id = self._later[-1].parent_snapshot_id
+        return None if parent_id is None else self.metadata.snapshot_by_id(parent_id)
+
+    def _unread_parts(self, begin: StreamingOffset) -> list[_Part]:
+        """Return the parts after an offset up to the last snapshot that is read, oldest first."""
+        if self.head is None:
+            return []
+        later = {snapshot.snapshot_id for snapshot in self._later}
+        return list(takewhile(lambda part: part.snapshot.snapshot_id not in later, self._parts(begin, self.head)))
+
+    def _line(self, head: Snapshot) -> Iterator[Snapshot]:
+        """Yield a snapshot and its ancestors, newest first. The snapshot itself is not looked up, which takes an index of all snapshots."""
+        return chain([head], ancestors(self.metadata, head.parent_snapshot_id))
 
     def _parts(self, begin: StreamingOffset, head: Snapshot) -> list[_Part]:
         """Return the parts after an offset up to a snapshot, oldest first. Only the snapshots of the parts are visited."""
         newer: list[Snapshot] = []
-        for snapshot in chain(
-            [head], ancestors(self.metadata, head.parent_snapshot_id)
-        ):  # to find a snapshot by its id takes an index of all
+        for snapshot in self._line(head):
             if snapshot.snapshot_id == begin.snapshot_id:
                 rest = [] if begin.is_complete else [_Part(snapshot, "all" if begin.scan_all_files else "added", begin.position)]
                 return [*rest, *_added_by(newer)]
@@ -372,6 +408,14 @@ class MicroBatchPlanner:
             next_step=f"set {options}",
         )
 
+    def _is_allowed(self, part: _Part) -> bool:
+        """Return False if a part's snapshot ends the stream."""
+        try:
+            self._kind(part)
+        except InvalidInputError:
+            return False
+        return True
+
     # -- which files
 
     def _summary_counts(self, part: _Part) -> FileCounts | None:
@@ -380,6 +424,13 @@ class MicroBatchPlanner:
             return None
         files, records, size = (count_of(part.snapshot.summary.get(key)) for key in _SUMMARY_KEYS[part.kind])
         return None if files is None or records is None or size is None else FileCounts(files=files, records=records, bytes=size)
+
+    def _rest_counts(self, part: _Part) -> FileCounts:
+        """Return the counts of the files of a part from its start on."""
+        data, _ = self._manifests(part)
+        added_in = None if part.kind == "all" else frozenset([part.snapshot.snapshot_id])
+        rest = ((placed.manifest, max(part.start - placed.start, 0)) for placed in data if placed.end > part.start)
+        return sum((_counts_of(self._live_entries(manifest, added_in).slice(first)) for manifest, first in rest), NO_FILES)
 
     def _admit(self, part: _Part, total: FileCounts, limits: ReadLimits) -> tuple[int | None, FileCounts]:
         """Count through the files of a part as far as the limits allow.
@@ -493,7 +544,7 @@ class MicroBatchPlanner:
             parts=parts,
             manifests_total=len(manifests),
             manifest_bytes_read=sum(manifest.manifest_length for manifest in manifests),
-            kept=sum(map(_counts_of, parts), NO_FILES),
+            kept=sum((_counts_of(files.entries) for files in parts), NO_FILES),
             delete_files=delete_files,
             delete_files_considered=0 if deletes is None else deletes.total,
         )
@@ -504,6 +555,7 @@ _SUMMARY_KEYS = {
     "all": ("total-data-files", "total-records", "total-files-size"),
     "added": ("added-data-files", "added-records", "added-files-size"),
 }
+_TOTAL = _SUMMARY_KEYS["all"][0]
 
 
 def _added_by(snapshots: Sequence[Snapshot]) -> list[_Part]:
@@ -515,16 +567,16 @@ def _time(timestamp_ms: int | None) -> str:
     return "" if timestamp_ms is None else f" of {time_text(timestamp_ms)}"
 
 
-def _is_later(snapshot: Snapshot, offset: StreamingOffset) -> bool | None:
-    """Return whether a snapshot was committed after that of an offset; None if it is unknown, as in version 1 or for an offset of Java."""
-    if offset.sequence_number and snapshot.sequence_number:
-        return snapshot.sequence_number > offset.sequence_number
-    return None if offset.timestamp_ms is None else snapshot.timestamp_ms > offset.timestamp_ms
+def _is_later(snapshot: Snapshot, other: Snapshot | StreamingOffset) -> bool | None:
+    """Return whether a snapshot was committed after another, or after that of an offset; by its time in version 1. None if unknown, as for offsets of Java."""
+    if other.sequence_number and snapshot.sequence_number:
+        return snapshot.sequence_number > other.sequence_number
+    return None if other.timestamp_ms is None else snapshot.timestamp_ms > other.timestamp_ms
 
 
-def _counts_of(files: PlannedFiles) -> FileCounts:
-    rows, size = (pc.sum(files.entries[name]).as_py() or 0 for name in ("record_count", "file_size_in_bytes"))
-    return FileCounts(files=len(files), records=rows, bytes=size)
+def _counts_of(entries: Any) -> FileCounts:
+    rows, size = (pc.sum(entries[name]).as_py() or 0 for name in ("record_count", "file_size_in_bytes"))
+    return FileCounts(files=entries.num_rows, records=rows, bytes=size)
 
 
 def _unite(plans: Sequence[ScanPlan], snapshot_id: int, schema: Schema) -> ScanPlan:

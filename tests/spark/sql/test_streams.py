@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream
+from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -70,7 +73,7 @@ def test_a_stream_continues_over_restarts_expiry_compaction_and_new_names(spark:
     assert sorted(map(len, batches)) == [1, 1, 1, 2]
     assert sorted(row for batch in batches for row in batch) == [(one, (one, [f"x{one}"])) for one in (1, 2, 4, 5, 6)]
     assert sum(report.numInputRows for report in reports) == 5, "the rows of the files without the deleted one"
-    assert reports[0].sources[0].metrics["numFilesOutstanding"] == "4"
+    assert reports[0].sources[0].metrics["numFilesOutstanding"] == "3", "one of the four was read"
     assert reports[-1].sources[0].description == "Icefloe stream of lake.db.t"
 
     table.refresh().append(rows(7, 8))
@@ -84,6 +87,30 @@ def test_a_stream_continues_over_restarts_expiry_compaction_and_new_names(spark:
     batches = read(stream(spark).select("id", "inner.a", "more"))
     assert [row for batch in batches for row in batch] == [(7, 7, None), (8, 8, None), (9, None, "new")]
     assert read(stream(spark).select("id", "inner.a", "more")) == []
+
+
+def test_a_query_of_what_is_available_ends_at_the_snapshot_of_its_start(lake: SqlCatalog) -> None:
+    table = new_table(lake)
+
+    def begin() -> SparkMicroBatchStream:
+        of_query = SparkMicroBatchStream(SimpleNamespace(query={"options": {}}, selected=TableSelection(table=lake.load_table("db.t"))))  # type: ignore[arg-type]
+        of_query.prepare_for_available_now()
+        return of_query
+
+    limits: Any = {"files": None, "rows": None, "bytes": None}
+    empty = begin()
+    table.append(rows(1))
+    assert empty.next_offset(empty.initial_offset(), limits) is None, "nothing was available"
+    first = begin()
+    table.append(rows(2))
+    end = first.next_offset(first.initial_offset(), limits)
+    assert end is not None
+    table.expire_snapshots(older_than=2**52, retain_last=1)
+    assert first.next_offset(end, limits) == end, "the last snapshot is expired, and newer ones are those of the next query"
+    assert first.metrics(end)["numRowsOutstanding"] == "0"
+    second = begin()
+    assert second.metrics(end)["numRowsOutstanding"] == "1"
+    assert second.next_offset(end, limits) not in (None, end)
 
 
 def test_snapshots_that_replace_rows_are_refused_skipped_or_read(

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from icefloe.errors import EngineError, IcefloeError, InvalidInputError, Problem, SchemaMismatchError, in_one_line
-from icefloe.io.locations import scheme_of
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.engine import ScanRequest
-from icefloe.operations.parallel_requests import SERIAL_BYTES, in_threads
+from icefloe.operations.parallel_requests import in_threads, serial_bytes
 from icefloe.operations.warnings_once import is_repeated
 from icefloe.scan.micro_batches import MicroBatchPlanner, ReadLimits
 from icefloe.scan.streaming_offset import START, StreamingOffset
@@ -31,9 +30,9 @@ from icefloe.spark.scan.spark_scan import PushedScan
 from icefloe.spark.scan.stream_options import read_limits, stream_rules, stream_selection
 from icefloe.spark.types.spark_types import has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
-from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.schema.metadata_columns import METADATA_COLUMNS, PARTITION_NAME, partition_column
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.schema_history import relax_required_fields, required_fields_absent_from_files
@@ -89,7 +88,8 @@ class SparkMicroBatchStream(ConnectorObject):
             )
         self._schema = self._selection.table.schema()
         self._table = copy(self._selection.table)  # refreshed for each batch; the analyzed query keeps its own
-        self._last_id: int | None = None  # the snapshot at which a query that reads what is available ends
+        # The snapshot at which a query that reads what is available ends, or None of a table without snapshots; empty for other queries.
+        self._last: tuple[Snapshot | None] | tuple[()] = ()
 
     @connector_method
     def description(self) -> str:
@@ -126,8 +126,7 @@ class SparkMicroBatchStream(ConnectorObject):
     @connector_method
     def prepare_for_available_now(self) -> None:
         """Remember the current snapshot, at which the query ends."""
-        head = self._planner(refreshes=True).head
-        self._last_id = None if head is None else head.snapshot_id
+        self._last = (self._planner(refreshes=True).head,)
 
     @connector_method
     def limits(self) -> dict[str, int | None]:
@@ -181,15 +180,15 @@ class SparkMicroBatchStream(ConnectorObject):
         scan = self._scan()
         metadata, head = scan.metadata, scan.snapshot()
         self._check_schema(metadata)
-        last = None if self._last_id is None else metadata.snapshot_by_id(self._last_id)
         return MicroBatchPlanner(
             table_name=scan.table_name,
             metadata=metadata,
-            head=head if last is None else last,
+            head=None if self._last == (None,) else head,
+            last=next(iter(self._last), None),
             rules=self._rules,
             read=scan.io.read,
             parallel=in_threads,
-            serial_bytes=SERIAL_BYTES if scheme_of(metadata.location) == "file" else 0,
+            serial_bytes=serial_bytes(metadata.location),
             cache=cached_manifests(scan.io),
             warn=lambda text: LOG.warning("%s", in_one_line(text)),
         )
@@ -201,16 +200,14 @@ class SparkMicroBatchStream(ConnectorObject):
         by_name = {field.name: field for field in self._schema.fields}
         projection = tuple(by_name.get(name) or metadata_columns[name] for name in columns)
         schema = Schema(*relax_required_fields(self._schema.fields, metadata.schemas), schema_id=self._schema.schema_id)
-        return ScanRequest(
-            table_name=planner.table_name,
-            plan=planner.plan(begin, end, self._schema),
+        return ScanRequest.of_table(
+            metadata,
+            self._table.io,
+            planner.table_name,
+            planner.plan(begin, end, self._schema),
             schema=schema,
             projection=Schema(*relax_required_fields(projection, metadata.schemas), schema_id=self._schema.schema_id),
             row_filter=AlwaysTrue(),
-            specs={spec.spec_id: spec for spec in metadata.partition_specs},
-            io=self._table.io,
-            schemas=metadata.schemas,
-            name_mapping=NAME_MAPPING.read(metadata.properties),
             may_be_missing=required_fields_absent_from_files(self._schema.fields, metadata.schemas),
         )
 
