@@ -187,6 +187,33 @@ def test_updates_are_found_by_row_id_and_then_by_identifier_fields() -> None:
         new_table("without", 2).changes(compute_updates=True).to_arrow()
 
 
+@pytest.mark.parametrize("mode", ["dropCarryovers", "netChanges"])
+def test_a_key_that_was_deleted_and_inserted_in_several_rows_is_an_error_only_where_rows_have_no_ids(mode: str) -> None:
+    def changed(version: int, before: pa.Table, after: pa.Table, **options: Any) -> list[tuple[Any, ...]]:
+        table = new_table("keys", version, "copy-on-write")
+        with table.update_schema() as update:
+            update.set_identifier_fields("id")
+        table.append(before)
+        start = table.current_snapshot().snapshot_id  # type: ignore[union-attr]
+        table.overwrite(after)
+        line = table.ancestors()
+        assert len(line) == 2
+        return kinds(table.changes(start, compute_updates=True, deduplication_mode=mode, **options).to_arrow())
+
+    one, two, other = people((1, "a")), people((1, "b"), (1, "c")), people((2, "d"))
+    for before, after in ((one, two), (two, one)):
+        where = "db.t" if mode == "netChanges" else r"snapshot [0-9]+ of .*db\.t"
+        with pytest.raises(InvalidInputError, match=rf"{where} changed several rows with id = 1\n.*identifier columns that are unique"):
+            changed(2, before, after)
+        with pytest.raises(InvalidInputError, match="changed several rows with id = 1"):
+            changed(3, before, after, identifier_columns=["id"])
+        ids = {row[1:] for row in changed(3, before, after)}
+        assert ids == {(1, "a"), (1, "b"), (1, "c")}
+        assert {row[0] for row in changed(3, before, after)} == {"DELETE", "INSERT"}
+    for before, after in ((other, two), (two, other)):
+        assert {row[0] for row in changed(2, before, after)} == {"DELETE", "INSERT"}, "only deleted, or only inserted"
+
+
 def test_an_upgrade_keeps_updates_and_copies_apart_although_old_rows_have_no_ids() -> None:
     table = new_table("upgraded", 2, "copy-on-write")
     table.append(people((1, "a"), (2, "b"), (3, "c")))

@@ -16,7 +16,9 @@ import pyarrow as pa
 from pyroaring import FrozenBitMap64
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
+from pyspark.sql.types import LongType, StructField, StructType
 
+from icefloe.inspect.comparison.row_changes import RowHasher
 from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS
 from icefloe.operations.change_feed.change_scan import ChangeScan, DeduplicationMode, SnapshotChanges
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
@@ -31,7 +33,7 @@ from icefloe.spark.jobs.task_values import TaskValues
 from icefloe.spark.scan.filter_to_spark import filter_to_column
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, position_name_conflict
 from icefloe.spark.scan.native_scan import native_scan, stored_bytes
-from icefloe.spark.scan.position_deletes import MOST_POSITIONS, DeletedRows
+from icefloe.spark.scan.position_deletes import MOST_DELETE_BYTES, MOST_POSITIONS, DeletedRows, position_delete_bytes
 from icefloe.spark.scan.python_scan import batch_for_spark, python_rows, unpack_tasks, with_advice_about_workers
 from icefloe.spark.scan.read_strategy import grouped_files
 from icefloe.spark.types.spark_types import column_named, differs_by_case, quote_name, schema_to_struct
@@ -60,7 +62,7 @@ _CONSTANTS = (*CHANGE_COLUMNS, COMMIT_TIMESTAMP)
 _PLACE = "positions"
 # Columns that exist only while rows are paired.
 _HELPERS = tuple(f"{OWN_PREFIX}{name}" for name in ("deletes", "inserts", "place"))
-_PAIRED, _IS_CHANGED = f"{OWN_PREFIX}paired", f"{OWN_PREFIX}changed"
+_PAIRED, _IS_CHANGED, _HASH = (f"{OWN_PREFIX}{name}" for name in ("paired", "changed", "hash"))
 _ROWS_OF_A_BATCH = 8192
 _MOST_SHOWN = 200  # characters of the values in an error
 _NEXT_STEP = "\n  Next: name identifier columns that are unique"
@@ -224,7 +226,7 @@ class _ChangeFrame:
             places = group.files[_PLACE].to_pylist()
             vectors = [files.positions[place] for place in places]
             if group.reason or not can_skip_rows or any(vector.max() >= MOST_POSITIONS for vector in vectors):
-                tasks += (files.tasks[place] for place in places)
+                tasks += files.tasks(places)
                 continue
             changed = replace(group, deleted=DeletedRows([DeletionVector(vector) for vector in vectors], only_these=True))
             rows = native_scan(self.spark, replace(request, projection=Schema(*projection.fields, is_changed)), needed, changed)
@@ -233,17 +235,14 @@ class _ChangeFrame:
     def _request(self, plan: ScanPlan, projection: Schema) -> ScanRequest:
         scan, metadata = self.scan, self.scan.metadata
         schema = metadata.schema()
-        reader = scan.reader(projection)
-        return ScanRequest(
-            table_name=scan.table_name,
-            plan=plan,
-            schema=reader.schema,
+        return ScanRequest.of_table(
+            metadata,
+            scan.io,
+            scan.table_name,
+            plan,
+            schema=scan.reader(projection).schema,
             projection=projection,
             row_filter=bind(scan.pushed_filter, schema, scan.case_sensitive),
-            specs=reader.specs,
-            io=scan.io,
-            schemas=metadata.schemas,
-            name_mapping=reader.name_mapping,
             may_be_missing=required_fields_absent_from_files(schema.fields, metadata.schemas),
         )
 
@@ -251,42 +250,71 @@ class _ChangeFrame:
 class _FilesWithPositions:
     """Files of several snapshots of which rows at some positions were changed.
 
+    The driver reads the delete files of the range up to `MOST_DELETE_BYTES`, as it does for a query, and keeps the positions. Tasks read the others.
+
     Attributes:
         plans: The files, with the columns of the change and their place in the other lists; only equality deletes apply to them.
         positions: The positions of the changed rows.
-        tasks: The task that reads them by Python.
     """
 
     def __init__(self) -> None:
         self.plans: list[ScanPlan] = []
         self.positions: list[FrozenBitMap64] = []
-        self.tasks: list[ChangeTask] = []
+        # The snapshot, the number of the file among its files with other deletes, and the kind of the change.
+        self._sources: list[tuple[SnapshotChanges, int, str]] = []
+        self._delete_bytes = 0
 
     def add(self, reader: ChangedFileReader, changes: SnapshotChanges) -> Iterator[ChangeTask]:
-        """Add the files of a snapshot. Yield a task for each file whose equality deletes differ, so that its columns must be read to find the positions."""
-        changed = list(changes.plan.files_with_other_deletes())
-        places: dict[str, list[tuple[str, int]]] = {}  # by path: the kind of the change, and the place
-        for file, by_position in zip(changed, in_threads(lambda file: _changes_by_position(reader, file), changed), strict=True):
+        """Add the files of a snapshot.
+
+        Yield a task for each file whose positions the driver does not find: its equality deletes differ, so that its columns must be read; or there are too
+        many bytes of position deletes.
+        """
+        plan, changed = changes.plan.after, list(changes.plan.files_with_other_deletes())
+        size = position_delete_bytes([*changes.plan.before.delete_files, *plan.delete_files])
+        if self._delete_bytes + size > MOST_DELETE_BYTES:
+            yield from (_change_task(file, changes, [DELETE, INSERT]) for file in changed)
+            return
+        self._delete_bytes += size
+        chosen: dict[str, list[tuple[int, int]]] = {DELETE: [], INSERT: []}  # the number of the file, and the place
+        for number, by_position in enumerate(in_threads(lambda file: _changes_by_position(reader, file), changed)):
             if by_position is None:
-                yield _change_task(file, changes, [DELETE, INSERT])
+                yield _change_task(changed[number], changes, [DELETE, INSERT])
                 continue
             for kind, positions in zip((DELETE, INSERT), by_position, strict=True):
                 if positions:
-                    places.setdefault(file.task.file.file_path, []).append((kind, len(self.positions)))
+                    chosen[kind].append((number, len(self.positions)))
                     self.positions.append(positions)
-                    self.tasks.append(_change_task(file, changes, [kind]))
-        plan = changes.plan.after
+                    self._sources.append((changes, number, kind))
+        for kind, pairs in chosen.items():
+            self._add_plans(plan, pairs, changes.constants(kind))
+
+    def _add_plans(self, plan: ScanPlan, pairs: Sequence[tuple[int, int]], constants: Mapping[int, Any]) -> None:
+        """Add plans of some files of a plan, by pairs of the number of a file and its place."""
+        numbers, places = np.array(pairs, np.int64).reshape(-1, 2).T
+        start = 0
         for part in plan.parts:
-            of_files = [places.get(path, []) for path in part.entries["file_path"].to_pylist()]
-            for kind in (DELETE, INSERT):
-                chosen = [(row, place) for row, pairs in enumerate(of_files) for of_kind, place in pairs if of_kind == kind]
-                if not chosen:
-                    continue
-                rows, own_places = (np.array(column, np.int64) for column in zip(*chosen, strict=True))
-                taken = _with_equality_deletes_alone(part.take(rows))
-                entries = taken.entries.append_column(_PLACE, pa.array(own_places))
+            is_here = (numbers >= start) & (numbers < start + len(part))
+            if is_here.any():
+                taken = _with_equality_deletes_alone(part.take(numbers[is_here] - start))
+                entries = taken.entries.append_column(_PLACE, pa.array(places[is_here]))
                 files = replace(plan, parts=(replace(taken, entries=entries),))
-                self.plans.append(_with_constants(files.select([np.ones(len(rows), np.bool_)]), changes.constants(kind)))
+                self.plans.append(_with_constants(files.select([np.ones(len(taken), np.bool_)]), constants))
+            start += len(part)
+
+    def tasks(self, places: Iterable[int]) -> Iterator[ChangeTask]:
+        """Yield the tasks by which Python reads the files at some places."""
+        sources: dict[
+            int, dict[int, list[str]]
+        ] = {}  # by the number of the snapshot in the range and the number of the file: the kinds of changes
+        by_ordinal: dict[int, SnapshotChanges] = {}
+        for changes, number, kind in map(self._sources.__getitem__, places):
+            by_ordinal[changes.ordinal] = changes
+            sources.setdefault(changes.ordinal, {}).setdefault(number, []).append(kind)
+        for ordinal, kinds in sources.items():
+            for number, file in enumerate(by_ordinal[ordinal].plan.files_with_other_deletes()):
+                if number in kinds:
+                    yield _change_task(file, by_ordinal[ordinal], kinds[number])
 
 
 def _changes_by_position(reader: ChangedFileReader, file: ChangedFile) -> tuple[FrozenBitMap64, FrozenBitMap64] | None:
@@ -367,15 +395,35 @@ def cancelled_by_value(rows: DataFrame, compared: Sequence[str], columns: Sequen
         columns: The columns of the rows, without those of the change.
     """
     types = {column.name: column.field_type for column in columns}
-    keys = [name for name in compared if name not in types or _can_be_hashed(types[name])]
-    parts = rows.repartition(*map(column_named, keys)) if keys else rows.repartition(1)
-    return parts.mapInArrow(PairCanceller(tuple(compared)), rows.schema)
+    keys = [name for name in compared if name in types and _can_be_hashed(types[name])]
+    hashed, schema = rows, rows.schema
+    if not keys:  # Spark has no hash of maps and variants
+        hashed = rows.mapInArrow(HashAdder(tuple(compared)), StructType([*schema.fields, StructField(_HASH, LongType(), False)]))
+        keys = [_HASH]
+    parts = hashed.repartition(*map(column_named, keys), *(column_named(name) for name in compared if name not in types))
+    return parts.drop(_HASH).mapInArrow(PairCanceller(tuple(compared)), schema)
 
 
 def _can_be_hashed(kind: IcebergType) -> bool:
     if isinstance(kind, MapType | VariantType | GeometryType | GeographyType | UnknownType):
         return False
     return all(_can_be_hashed(member.field_type) for member in children(kind))
+
+
+@dataclass(frozen=True)
+class HashAdder:
+    """A function for `mapInArrow`: it adds a column with a hash of some columns, which is the same for equal rows in all tasks."""
+
+    columns: tuple[str, ...]
+    hasher: RowHasher = field(default_factory=RowHasher)
+    errors: TaskErrors = field(default_factory=TaskErrors)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches with the column."""
+        for batch in batches:
+            with self.errors.carry():
+                hashes = self.hasher.hashes(pa.Table.from_batches([batch.select(self.columns)]))[:, 0]
+            yield batch.append_column(pa.field(_HASH, pa.int64(), nullable=False), pa.array(hashes.view(np.int64)))
 
 
 @dataclass(frozen=True)

@@ -143,8 +143,12 @@ def narrow_bitmap(vector: DeletionVector | None) -> bytes:
 
 def too_many_positions(files: Iterable[DataFile]) -> str:
     """Return a reason not to read files with position deletes by Spark's own scan: there are too many bytes of position deletes. Empty if there are not."""
-    total = sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
-    return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if total > MOST_DELETE_BYTES else ""
+    return f"the position delete files have over {MOST_DELETE_BYTES:,} bytes" if position_delete_bytes(files) > MOST_DELETE_BYTES else ""
+
+
+def position_delete_bytes(files: Iterable[DataFile]) -> int:
+    """Return the number of bytes to read for the deletion vectors and position delete files among some delete files."""
+    return sum(_bytes(file) for file in files if file.content is FileContent.POSITION_DELETES)
 
 
 def _bytes(file: DataFile) -> int:
