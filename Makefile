@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-changed test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql mutants check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
-# Tests run in one process more than there are cores, at most four; each process starts a Spark session of its own.
+# Tests run in two processes more than there are cores, at most four; those that run tests of Spark start a session each.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadgroup
 
 help: ## what there is

@@ -13,6 +13,8 @@ from tests.postgres import emptied_postgres_uri, postgres, postgres_database, po
 from tests.repetitions import examples
 from tests.spark_session import spark
 
+from icefloe.stores import sql_engine
+
 # For every Spark that tests start, also in other processes. The JVM's second compiler takes longer than it saves in sessions this short, and code of the first
 # takes more of the stack. Without the second one only 48 MB are reserved for code, and the search for code to remove took half of the JVM's time. One thread
 # collects garbage, because the workers of pytest share the cores.
@@ -25,6 +27,7 @@ sys.dont_write_bytecode = False
 
 # Files of tests need not survive a loss of power. Waiting for the disk takes longer than most tests do; those of `os.fsync` itself set their own.
 os.fsync = lambda _: None  # type: ignore[assignment]
+sql_engine._full_sync = lambda connection, _: connection.execute("PRAGMA synchronous=OFF").close()
 
 # A test is no measurement: on a busy machine an example may take any time. A failure prints what repeats it.
 settings.register_profile("icefloe", deadline=None, print_blob=True, max_examples=examples(100))
@@ -35,14 +38,14 @@ __all__ = ["emptied_postgres_uri", "postgres", "postgres_database", "postgres_ur
 
 @pytest.hookimpl(optionalhook=True)  # some tests start a pytest without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """Return the number of processes for `-n auto`: one more than cores, because tests that wait for a thread, a socket or a process leave a core idle."""
-    return (os.cpu_count() or 1) + 1
+    """Return the number of processes for `-n auto`: two more than cores, because tests that wait for a thread, a socket or a process leave a core idle."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests of Spark, and keep them out of one of several processes: a JVM loads and compiles the same classes again in each."""
-    groups = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - 1
+    """Begin with the tests of Spark, and have them in as many processes as there are cores: a JVM loads and compiles the same classes again in each."""
+    groups = min(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - 1, os.cpu_count() or 1)
     numbers: dict[str, int] = {}
     for item in items:
         if groups > 0 and _uses_spark(item):
@@ -52,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _uses_spark(item: pytest.Item) -> bool:
-    return "spark" in getattr(item, "fixturenames", ())
+    return item.get_closest_marker("spark") is not None
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems")

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parent.parent
 def spark() -> Iterator["SparkSession"]:
     """Start the session in the folder of the repository: its workers find the modules of the tests by the folder that it was started in."""
     conf = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "2", "spark.ui.enabled": "false"}
+    # Workers are forks of a process that has imported Icefloe, as in a session with catalogs: each would take half a second to import it.
+    conf |= {"spark.python.daemon.module": "icefloe.spark.write.worker_daemon"}
     if VARIABLE in os.environ:
         conf |= comet_settings(os.environ[VARIABLE])
     with chdir(ROOT):

@@ -11,6 +11,7 @@ from icefloe import SqlCatalog
 from icefloe.commit.attempts_in_summary import MOST_BASES, read_retry_record
 from icefloe.errors import CommitConflictError, NoSuchSnapshotError
 from icefloe.inspect import explain_commit
+from icefloe.operations import commit_retries
 from icefloe.procedures import call
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.table import StaticTable, Table
@@ -112,6 +113,8 @@ def test_every_lost_attempt_is_recorded_and_of_many_the_last_ones(catalog: SqlCa
         return commit(store, *arguments, **named)
 
     monkeypatch.setattr(type(table.handle.store), "commit", late)
+    # The other writer is in this thread, and would wait for the turn of this one.
+    monkeypatch.setattr(commit_retries, "LONGEST_TURN_S", 0.0)
     result = table.append(rows(-1))
     assert result.attempts == lost + 1
     found = explain_commit(table)

@@ -59,6 +59,7 @@ class EnforcingStore:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # the body is written after the headers: the client confirms them only after 40 ms
 
             def do(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

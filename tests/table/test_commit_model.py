@@ -43,6 +43,7 @@ from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import CommitInvalidatedError, CommitUnknownError
 from icefloe.io.memory_file_io import MemoryFileIO
 from icefloe.maintenance.maintenance_report import ActionState, MaintenanceReport
+from icefloe.operations import commit_retries
 from icefloe.operations.available_engines import IN_PROCESS
 from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.rows.row_change import specs_of
@@ -697,6 +698,12 @@ def run(runs: int, steps_each: int, *, derandomize: bool) -> int:
         ),
     )
     return ManyWriters.taken
+
+
+@pytest.fixture(autouse=True)
+def no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no commit wait for the turn of another one, which a writer of the same thread would never end."""
+    monkeypatch.setattr(commit_retries, "LONGEST_TURN_S", 0.0)
 
 
 def test_commits_of_many_writers_with_faults_are_atomic_and_durable() -> None:

@@ -94,6 +94,7 @@ class RestDouble:
 def running(double: RestDouble) -> Iterator[RestDouble]:
     class _Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # the body is written after the headers: the client confirms them only after 40 ms
 
         def _respond(self) -> None:
             parts = urlsplit(self.path)
