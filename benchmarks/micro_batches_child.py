@@ -17,7 +17,8 @@ from benchmarks.history_child import with_older_snapshots
 from icefloe import SqlCatalog
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.metadata_cache import METADATA_FILES
-from icefloe.scan.micro_batches import MicroBatchPlanner, StreamRules
+from icefloe.scan.micro_batches import MicroBatchPlanner
+from icefloe.scan.stream_rules import StreamRules
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.metadata.metadata_writer import write_table_metadata
 from icefloe.table import Table

@@ -14,8 +14,9 @@ import pytest
 from icefloe import InMemoryCatalog
 from icefloe.errors import InvalidInputError, ManifestFormatError, NoSuchSnapshotError
 from icefloe.scan.file_scan_task import FileScanTask
-from icefloe.scan.micro_batches import NO_LIMITS, MicroBatchPlanner, ReadLimits, StreamRules
+from icefloe.scan.micro_batches import MicroBatchPlanner
 from icefloe.scan.scan_plan import NO_FILES, FileCounts
+from icefloe.scan.stream_rules import NO_LIMITS, ReadLimits, StreamRules
 from icefloe.scan.streaming_offset import START, StreamingOffset
 from icefloe.spec.manifest.data_file import DataFile, FileFormat
 from icefloe.spec.manifest_list.manifest_list_writer import write_manifest_list

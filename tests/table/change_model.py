@@ -50,9 +50,9 @@ class History:
         spec = chance.choice([[], ["part"], ["bucket(2, id)"]])
         return cls(catalog.create_table("db.t", SCHEMA, partition_spec=spec, properties=properties), chance)
 
-    def step(self) -> None:
-        """Apply one random operation to the table and to the rows, and note what the new snapshot contains."""
-        name = self.chance.choice([name for name in OPERATIONS for _ in range(WEIGHTS.get(name, 1))])
+    def step(self, *names: str) -> None:
+        """Apply a random operation, one of the names if there are any, to the table and to the rows, and note what the new snapshot contains."""
+        name = self.chance.choice([name for name in names or OPERATIONS for _ in range(WEIGHTS.get(name, 1))])
         before = self.table.metadata.current_snapshot_id
         OPERATIONS[name](self)
         self.steps.append(name)

@@ -31,6 +31,9 @@ from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import Parallel, Read
 from icefloe.spec.schema.schema import Schema
 
+# Keys of a snapshot's summary that count removed rows.
+_REMOVALS = ("deleted-data-files", "added-delete-files")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFile:
@@ -97,6 +100,11 @@ class ChangePlan:
     def __len__(self) -> int:
         """Return the number of changed data files."""
         return self.added.kept.files + self.removed.kept.files + self.before.kept.files
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the changed data files."""
+        return sum(plan.kept.bytes for plan in (self.added, self.removed, self.after))
 
     @property
     def may_copy_rows(self) -> bool:
@@ -286,3 +294,26 @@ def _delete_pairs(plan: ScanPlan, numbers: dict[tuple[str, int | None], int]) ->
 def _delete_key(file: DataFile) -> tuple[str, int | None]:
     """Return what identifies a delete file: a Puffin file has several deletion vectors, at different offsets."""
     return file.file_path, file.content_offset
+
+
+def removes_rows(snapshot: Snapshot, read: Read) -> bool:
+    """Return whether a snapshot may have removed rows of its parent, by the manifests that it wrote.
+
+    Args:
+        snapshot: The snapshot; its parent may be expired.
+        read: Returns the content of the file at a location.
+
+    Raises:
+        AvroFormatError, ManifestFormatError: The manifest list is damaged.
+        UnsupportedFeatureError: The snapshot is encrypted.
+    """
+    return any(_may_remove(manifest, snapshot) for manifest in read_manifests(snapshot, read))
+
+
+def _may_remove(manifest: ManifestFile, snapshot: Snapshot) -> bool:
+    if manifest.added_snapshot_id != snapshot.snapshot_id:
+        return False
+    count = manifest.added_files_count if manifest.content is ManifestContent.DELETES else manifest.deleted_files_count
+    if count is None:  # in version 1, manifest lists may lack counts
+        return not snapshot.summary or any(snapshot.summary.get(name, "0") != "0" for name in _REMOVALS)
+    return count != 0

@@ -24,6 +24,7 @@ from icefloe.scan.manifest_group import ManifestGroup
 from icefloe.scan.pruning import ScanContext
 from icefloe.scan.scan_plan import NO_FILES, FileCounts, PlannedFiles, ScanPlan
 from icefloe.scan.scan_planner import with_used_deletes
+from icefloe.scan.stream_rules import AFTER_MISSING, NO_LIMITS, READ_OVERWRITES, SKIP_DELETES, SKIP_OVERWRITES, ReadLimits, StreamRules
 from icefloe.scan.streaming_offset import StreamingOffset
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import DataFile
@@ -38,51 +39,6 @@ from icefloe.spec.ports import Parallel, Read
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import StructType
 
-SKIP_DELETES, SKIP_OVERWRITES = "streaming-skip-delete-snapshots", "streaming-skip-overwrite-snapshots"
-READ_OVERWRITES, ON_MISSING = "streaming-read-overwrite-snapshots", "streaming-on-missing-snapshots"
-OnMissing = Literal["fail", "oldest", "newest"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamRules:
-    """Which snapshots a stream reads.
-
-    Attributes:
-        skips_deletes: Whether snapshots that only delete are skipped, and rows that a rollback took back are ignored. Otherwise they end the stream.
-        skips_overwrites: Whether snapshots that replace or delete rows and add others are skipped. Otherwise they end the stream.
-        reads_overwrites: Whether the files that these snapshots added are read.
-        from_timestamp_ms: The time from which on snapshots are read, in milliseconds since 1970-01-01 UTC; None to begin with the rows of the table.
-        on_missing: What follows if snapshots that the stream has not read were expired: an error, the oldest remaining snapshot, or what is committed next.
-    """
-
-    skips_deletes: bool = False
-    skips_overwrites: bool = False
-    reads_overwrites: bool = False
-    from_timestamp_ms: int | None = None
-    on_missing: OnMissing = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimits:
-    """The most files, rows before deletes, and bytes of a batch; None for no limit. A batch has at least one file, whatever its rows and bytes."""
-
-    files: int | None = None
-    rows: int | None = None
-    bytes: int | None = None
-
-    def allow(self, counts: FileCounts) -> bool:
-        """Return whether a batch may have this many files, rows and bytes."""
-        limits = ((self.files, counts.files), (self.rows, counts.records), (self.bytes, counts.bytes))
-        return all(limit is None or count <= limit for limit, count in limits)
-
-    @property
-    def are_none(self) -> bool:
-        """Whether there is no limit."""
-        return self.files is None and self.rows is None and self.bytes is None
-
-
-NO_LIMITS = ReadLimits()
-
 
 class Backlog(NamedTuple):
     """The number of snapshots that a stream has not read or skipped completely, and the counts of the files that it will read of them."""
@@ -91,7 +47,7 @@ class Backlog(NamedTuple):
     counts: FileCounts
 
 
-class _Part(NamedTuple):
+class SnapshotPart(NamedTuple):
     """Files of a snapshot: all live ones, those that it added, or none, with positions from `start` up to `end`. `end` is None for the last file."""
 
     snapshot: Snapshot
@@ -101,6 +57,7 @@ class _Part(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
+        """Whether these are all files of the kind."""
         return self.start == 0 and self.end is None
 
 
@@ -140,6 +97,7 @@ class MicroBatchPlanner:
     serial_bytes: int = 0
     cache: ManifestColumnsCache | None = None
     warn: Callable[[str], None] = lambda _: None
+    _after_rollback = f"set {SKIP_DELETES}=true to continue with the snapshots after the rollback; or begin with a new checkpointLocation"
 
     def next_offset(self, start: StreamingOffset, limits: ReadLimits = NO_LIMITS) -> StreamingOffset:
         """Return the end of the batch that begins at `start`; `start` itself if there is nothing to read.
@@ -198,6 +156,11 @@ class MicroBatchPlanner:
             NoSuchSnapshotError: A snapshot of the batch was expired.
             ManifestFormatError: A manifest violates the format.
         """
+        plans = list(self._plans(self._read_parts(start, end), schema))
+        return unite_plans(plans, end.snapshot_id, schema)
+
+    def _read_parts(self, start: StreamingOffset, end: StreamingOffset) -> list[SnapshotPart]:
+        """Return the parts between two offsets that are read. Raises the errors of `plan`."""
         begin = end.begin if start.is_start else start
         if begin is None:
             raise InvalidInputError(
@@ -206,13 +169,11 @@ class MicroBatchPlanner:
                 next_step="let the job with Java's Iceberg finish the batch, then continue from its checkpoint; or begin with a new checkpointLocation",
             )
         self._check_table(end)
-        parts = self._parts_between(begin, end)
-        plans = list(self._plans([part for part in parts if self._kind(part) != "none"], schema))
-        return _unite(plans, end.snapshot_id, schema)
+        return [part for part in self._parts_between(begin, end) if self._kind(part) != "none"]
 
     def latest_offset(self) -> StreamingOffset | None:
         """Return the offset of a stream that has read everything; None without a snapshot."""
-        return None if self._end is None else self._complete(_Part(self._end, "added"))
+        return None if self._end is None else self._complete(SnapshotPart(self._end, "added"))
 
     def backlog(self, offset: StreamingOffset) -> "Backlog":
         """Return what a stream has not read yet after an offset, up to a snapshot that ends the stream.
@@ -262,7 +223,7 @@ class MicroBatchPlanner:
             table_uuid=self.metadata.table_uuid or None,
         )
 
-    def _complete(self, part: _Part) -> StreamingOffset:
+    def _complete(self, part: SnapshotPart) -> StreamingOffset:
         """Return the offset after the last file of a part's snapshot. Java needs its position, and Icefloe does not: Java would read the rest of the files."""
         is_all, summary = part.kind == "all", part.snapshot.summary
         count = count_of(summary.get(_SUMMARY_KEYS["all" if is_all else "added"][0]))
@@ -272,7 +233,7 @@ class MicroBatchPlanner:
 
     def _count_files(self, snapshot: Snapshot, *, only_added: bool) -> int:
         """Return the number of live data files of a snapshot, or of those that it added, by its manifest list."""
-        manifests, _ = self._manifests(_Part(snapshot, "added" if only_added else "all"))
+        manifests, _ = self._manifests(SnapshotPart(snapshot, "added" if only_added else "all"))
         added_in = frozenset([snapshot.snapshot_id]) if only_added else None
         return sum(self._live_entries(placed.manifest, added_in).num_rows for placed in manifests)
 
@@ -294,7 +255,7 @@ class MicroBatchPlanner:
         parent_id = self._later[-1].parent_snapshot_id
         return None if parent_id is None else self.metadata.snapshot_by_id(parent_id)
 
-    def _unread_parts(self, begin: StreamingOffset) -> list[_Part]:
+    def _unread_parts(self, begin: StreamingOffset) -> list[SnapshotPart]:
         """Return the parts after an offset up to the last snapshot that is read, oldest first."""
         if self.head is None:
             return []
@@ -305,12 +266,12 @@ class MicroBatchPlanner:
         """Yield a snapshot and its ancestors, newest first. The snapshot itself is not looked up, which takes an index of all snapshots."""
         return chain([head], ancestors(self.metadata, head.parent_snapshot_id))
 
-    def _parts(self, begin: StreamingOffset, head: Snapshot) -> list[_Part]:
+    def _parts(self, begin: StreamingOffset, head: Snapshot) -> list[SnapshotPart]:
         """Return the parts after an offset up to a snapshot, oldest first. Only the snapshots of the parts are visited."""
         newer: list[Snapshot] = []
         for snapshot in self._line(head):
             if snapshot.snapshot_id == begin.snapshot_id:
-                rest = [] if begin.is_complete else [_Part(snapshot, "all" if begin.scan_all_files else "added", begin.position)]
+                rest = [] if begin.is_complete else [SnapshotPart(snapshot, "all" if begin.scan_all_files else "added", begin.position)]
                 return [*rest, *_added_by(newer)]
             newer.append(snapshot)
             if begin.is_complete and snapshot.parent_snapshot_id == begin.snapshot_id:
@@ -329,12 +290,12 @@ class MicroBatchPlanner:
             return _added_by([snapshot for snapshot, is_later in zip(newer, are_later, strict=True) if is_later])
         return _added_by([snapshot for snapshot in newer if snapshot.snapshot_id not in read])
 
-    def _after_missing(self, begin: StreamingOffset, missing_id: int, remaining: Sequence[Snapshot]) -> list[_Part]:
+    def _after_missing(self, begin: StreamingOffset, missing_id: int, remaining: Sequence[Snapshot]) -> list[SnapshotPart]:
         """Return the parts with which a stream continues if snapshots that it needs are missing. Raises `NoSuchSnapshotError` unless the rules allow it."""
         self._refuse_missing(begin, missing_id, remaining[-1])
-        return _added_by(remaining) if self.rules.on_missing == "oldest" else [_Part(remaining[0], "none")]
+        return _added_by(remaining) if self.rules.on_missing == "oldest" else [SnapshotPart(remaining[0], "none")]
 
-    def _parts_between(self, begin: StreamingOffset, end: StreamingOffset) -> list[_Part]:
+    def _parts_between(self, begin: StreamingOffset, end: StreamingOffset) -> list[SnapshotPart]:
         """Return the parts between two offsets of a batch."""
         head = self.head
         last = head if head is not None and head.snapshot_id == end.snapshot_id else self.metadata.snapshot_by_id(end.snapshot_id)
@@ -345,8 +306,8 @@ class MicroBatchPlanner:
         if begin.snapshot_id == end.snapshot_id:
             if begin.is_complete:
                 return []
-            return [_Part(last, "all" if begin.scan_all_files else "added", begin.position, end_position)]
-        *parts, final = self._parts(begin, last) or [_Part(last, "none")]
+            return [SnapshotPart(last, "all" if begin.scan_all_files else "added", begin.position, end_position)]
+        *parts, final = self._parts(begin, last) or [SnapshotPart(last, "none")]
         return [*parts, final._replace(end=end_position)]
 
     def _refuse_rollback(self, begin: StreamingOffset, head: Snapshot) -> None:
@@ -357,7 +318,7 @@ class MicroBatchPlanner:
                 "no longer in it",
                 table=self.table_name,
                 snapshot_id=begin.snapshot_id,
-                next_step=f"set {SKIP_DELETES}=true to continue with the snapshots after the rollback; or begin with a new checkpointLocation",
+                next_step=self._after_rollback,
             )
 
     def _refuse_missing(self, begin: StreamingOffset, missing_id: int, oldest: Snapshot | None) -> None:
@@ -374,11 +335,10 @@ class MicroBatchPlanner:
             message,
             table=self.table_name,
             snapshot_id=missing_id,
-            next_step=f"set {ON_MISSING}=oldest to continue with the oldest remaining snapshot, or newest with what is committed next: rows in between are "
-            "lost to the stream; or begin with a new checkpointLocation. maintenance.min-snapshot-age-minutes keeps snapshots for streams",
+            next_step=AFTER_MISSING,
         )
 
-    def _kind(self, part: _Part) -> Literal["all", "added", "none"]:
+    def _kind(self, part: SnapshotPart) -> Literal["all", "added", "none"]:
         """Return which files of a part's snapshot are read by its operation and the rules.
 
         Raises:
@@ -408,7 +368,7 @@ class MicroBatchPlanner:
             next_step=f"set {options}",
         )
 
-    def _is_allowed(self, part: _Part) -> bool:
+    def _is_allowed(self, part: SnapshotPart) -> bool:
         """Return False if a part's snapshot ends the stream."""
         try:
             self._kind(part)
@@ -418,21 +378,21 @@ class MicroBatchPlanner:
 
     # -- which files
 
-    def _summary_counts(self, part: _Part) -> FileCounts | None:
+    def _summary_counts(self, part: SnapshotPart) -> FileCounts | None:
         """Return the counts of a whole snapshot by its summary; None for a part of it, or if the summary lacks a count."""
         if not part.is_whole or part.kind == "none":
             return None
         files, records, size = (count_of(part.snapshot.summary.get(key)) for key in _SUMMARY_KEYS[part.kind])
         return None if files is None or records is None or size is None else FileCounts(files=files, records=records, bytes=size)
 
-    def _rest_counts(self, part: _Part) -> FileCounts:
+    def _rest_counts(self, part: SnapshotPart) -> FileCounts:
         """Return the counts of the files of a part from its start on."""
         data, _ = self._manifests(part)
         added_in = None if part.kind == "all" else frozenset([part.snapshot.snapshot_id])
         rest = ((placed.manifest, max(part.start - placed.start, 0)) for placed in data if placed.end > part.start)
         return sum((_counts_of(self._live_entries(manifest, added_in).slice(first)) for manifest, first in rest), NO_FILES)
 
-    def _admit(self, part: _Part, total: FileCounts, limits: ReadLimits) -> tuple[int | None, FileCounts]:
+    def _admit(self, part: SnapshotPart, total: FileCounts, limits: ReadLimits) -> tuple[int | None, FileCounts]:
         """Count through the files of a part as far as the limits allow.
 
         Returns:
@@ -454,7 +414,7 @@ class MicroBatchPlanner:
                 admitted, end = admitted + file, place + 1
         return None, admitted
 
-    def _manifests(self, part: _Part) -> tuple[list[_PlacedManifest], list[ManifestFile]]:
+    def _manifests(self, part: SnapshotPart) -> tuple[list[_PlacedManifest], list[ManifestFile]]:
         """Return the data manifests of a part's snapshot that have files of its kind; and the delete manifests whose deletes may apply to these files."""
         snapshot = part.snapshot
         refuse_encrypted(snapshot, self.table_name)
@@ -494,7 +454,7 @@ class MicroBatchPlanner:
             added_in=added_in,
         )
 
-    def _plans(self, parts: Sequence[_Part], schema: Schema) -> Iterator[ScanPlan]:
+    def _plans(self, parts: Sequence[SnapshotPart], schema: Schema) -> Iterator[ScanPlan]:
         """Yield plans of the files of the parts. Files without deletes are planned together: a plan costs about the same for one file as for thousands."""
         together: list[ManifestFile] = []
         ids: set[int] = set()
@@ -522,7 +482,7 @@ class MicroBatchPlanner:
         manifests: Sequence[ManifestFile],
         deletes: LiveDeletes | None,
         placed: _PlacedManifest | None = None,
-        part: _Part | None = None,
+        part: SnapshotPart | None = None,
     ) -> ScanPlan:
         """Return the plan of the files in manifests; of a single manifest `placed` only those of a part."""
         group = ManifestGroup(context, deletes, self.read, cache=self.cache)
@@ -558,9 +518,9 @@ _SUMMARY_KEYS = {
 _TOTAL = _SUMMARY_KEYS["all"][0]
 
 
-def _added_by(snapshots: Sequence[Snapshot]) -> list[_Part]:
+def _added_by(snapshots: Sequence[Snapshot]) -> list[SnapshotPart]:
     """Return parts of all files that snapshots added, in reverse order of the snapshots."""
-    return [_Part(snapshot, "added") for snapshot in reversed(snapshots)]
+    return [SnapshotPart(snapshot, "added") for snapshot in reversed(snapshots)]
 
 
 def _time(timestamp_ms: int | None) -> str:
@@ -579,7 +539,7 @@ def _counts_of(entries: Any) -> FileCounts:
     return FileCounts(files=entries.num_rows, records=rows, bytes=size)
 
 
-def _unite(plans: Sequence[ScanPlan], snapshot_id: int, schema: Schema) -> ScanPlan:
+def unite_plans(plans: Sequence[ScanPlan], snapshot_id: int, schema: Schema) -> ScanPlan:
     """Return one plan of the files of several plans, whose delete files differ."""
     delete_files: list[DataFile] = []
     parts: list[PlannedFiles] = []

@@ -237,7 +237,8 @@ def test_a_branch_and_a_folder_are_streams_and_a_changed_type_is_reported(
             read(spark.readStream.format("icefloe").load(other.metadata_location), "file")
     frame = stream(spark)
     assert read(frame, "typed") == [[(1,), (2,)]]
-    table.refresh()
+    table.refresh().append(pa.table({"id": pa.array([4], pa.int32())}))
+    assert read(frame, "typed") == [[(4,)]], "a DataFrame is read by several queries, each with a stream of its own"
     with table.update_schema() as update:
         update.update_column("id", "long")
     table.append(pa.table({"id": [2**40]}))

@@ -19,15 +19,13 @@ from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, C
 from icefloe.operations.change_feed.row_pairs import Identity, cancel_pairs, with_updates
 from icefloe.operations.other_frames import RowFrames
 from icefloe.operations.parallel_requests import in_threads, serial_bytes
-from icefloe.scan.change_planner import ChangedFile, ChangePlan, plan_changes
+from icefloe.scan.change_planner import ChangedFile, ChangePlan, plan_changes, removes_rows
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.bind import bind, filter_field_ids
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
 from icefloe.spec.expressions.row_evaluator import arrow_mask
 from icefloe.spec.expressions.row_filter import to_expression
-from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata.snapshot import Operation, Snapshot
-from icefloe.spec.metadata.snapshot_manifests import read_manifests
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.ports import FileIO
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
@@ -49,8 +47,6 @@ from icefloe.spec.types import NestedField
 LINEAGE_VERSION = 3
 # The greatest time that a column of microseconds can have.
 _MOST_MICROSECONDS = 2**63 - 1
-# Keys of a snapshot's summary that count removed rows.
-_REMOVALS = ("deleted-data-files", "added-delete-files")
 
 
 class DeduplicationMode(StrEnum):
@@ -259,7 +255,7 @@ class ChangeScan(RowFrames):
         options = self._planning_options()
         if parent_id is None or parent is not None:
             return plan_changes(self.metadata, parent, snapshot, self.io.read, row_filter=self.pushed_filter, **options)
-        if any(_removes_rows(manifest, snapshot) for manifest in read_manifests(snapshot, self.io.read)):
+        if removes_rows(snapshot, self.io.read):
             raise InvalidInputError(
                 f"snapshot {snapshot.snapshot_id} of {self.table_name} removed rows of snapshot {parent_id}, which was expired",
                 table=self.table_name,
@@ -451,13 +447,3 @@ class ChangeScan(RowFrames):
         schema = self.metadata.schema()
         bound = bind(self.row_filter, schema, self.case_sensitive)
         return pa.Table.from_batches([batch.filter(arrow_mask(bound, batch)) for batch in rows.to_batches()], rows.schema)
-
-
-def _removes_rows(manifest: ManifestFile, snapshot: Snapshot) -> bool:
-    """Return whether a snapshot may have removed rows by a manifest that it wrote."""
-    if manifest.added_snapshot_id != snapshot.snapshot_id:
-        return False
-    count = manifest.added_files_count if manifest.content is ManifestContent.DELETES else manifest.deleted_files_count
-    if count is None:  # in version 1, manifest lists may lack counts
-        return not snapshot.summary or any(snapshot.summary.get(name, "0") != "0" for name in _REMOVALS)
-    return count != 0

@@ -65,6 +65,9 @@ SOURCES = (
     "SparkViews",
     "GatheredRows",
     "Accelerator",
+    "ChangedRows",
+    "ChangedRowsExec",
+    "StreamScanStrategy",
     "FileScanStrategy",
     "NativeScan",
     "NamedColumns",
@@ -128,13 +131,14 @@ FOR_EXECUTORS = (
 # The interface to which `ParserMethods` adds methods, and the line in its source that these methods replace.
 _PARSER_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _PARSER_METHODS = "  // The methods of the interface."
-# The beginning of lines in the sources that are compiled from this version of Spark on.
-_LATER_LINES, _LATER_VERSION = "//4.2 ", "4.2"
+# Lines of the sources that begin with `//` and one of these versions are compiled from this version of Spark on.
+_LATER_VERSIONS = ("4.2", "4.3")
 # The line in the source of `Accelerator` that the accelerators replace.
 _ACCELERATORS = "    // The accelerators."
-# The class that `StreamWriteExec` extends, and the line in its source that a constructor with the same parameters replaces.
-_STREAM_WRITE = "org.apache.spark.sql.execution.datasources.v2.WriteToDataSourceV2Exec"
-_STREAM_WRITE_CONSTRUCTOR = "  // The constructor of the class, with all parts."
+# The classes that extend nodes of Spark's plans, and the names of the nodes: the line in a source is replaced by a constructor with the same parameters.
+_NODES = {"StreamWriteExec": "WriteToDataSourceV2Exec", "ChangedRowsExec": "MicroBatchScanExec"}
+_NODES_PACKAGE = "org.apache.spark.sql.execution.datasources.v2"
+_NODE_CONSTRUCTOR = "  // The constructor of the class, with all parts."
 _STATIC = 8  # java.lang.reflect.Modifier
 # Bytecode of Java 8: every Java version for Spark 4 can load it, so that the cache does not depend on the Java that wrote it.
 BYTECODE_VERSION = 8
@@ -158,8 +162,9 @@ def compiled_folder(gateway: Any, spark_version: str) -> Path:
         Py4JError: The sources do not compile on this Spark.
     """
     sources = {name: (files("icefloe.spark.bridge").joinpath("java", f"{name}.java")).read_text("utf-8") for name in (*SOURCES, *FORMATS)}
-    if not is_older(spark_version, _LATER_VERSION):
-        sources = {name: text.replace(_LATER_LINES, "") for name, text in sources.items()}
+    for version in _LATER_VERSIONS:
+        if not is_older(spark_version, version):
+            sources = {name: text.replace(f"//{version} ", "") for name, text in sources.items()}
     accelerators = ",\n".join(f"    {plugin.java}" for plugin in ACCELERATOR_PLUGINS)
     sources["Accelerator"] = sources["Accelerator"].replace(_ACCELERATORS, accelerators)
     text_hash = sha256("\0".join((_CACHE_LAYOUT, *sources.values())).encode()).hexdigest()[:16]
@@ -212,7 +217,7 @@ def _compile(gateway: Any, sources: dict[str, str], folder: Path) -> None:
     sources = {
         **sources,
         "ParserMethods": sources["ParserMethods"].replace(_PARSER_METHODS, _parser_methods(jvm)),
-        "StreamWriteExec": sources["StreamWriteExec"].replace(_STREAM_WRITE_CONSTRUCTOR, _stream_write_constructor(jvm)),
+        **{name: sources[name].replace(_NODE_CONSTRUCTOR, _node_constructor(jvm, name, node)) for name, node in _NODES.items()},
     }
     java_files = gateway.new_array(jvm.java.io.File, len(sources))
     for index, (name, text) in enumerate(sources.items()):
@@ -257,12 +262,12 @@ def _parser_methods(jvm: Any) -> str:
     return "\n\n".join(methods.values())
 
 
-def _stream_write_constructor(jvm: Any) -> str:
-    """Generate Java source for a constructor that passes all its arguments to this Spark's `WriteToDataSourceV2Exec`, by which Spark copies the node."""
-    constructor = jvm.java.lang.Class.forName(_STREAM_WRITE).getConstructors()[0]
+def _node_constructor(jvm: Any, name: str, node: str) -> str:
+    """Generate Java source for the constructor of a class that passes all its arguments to a node of this Spark's plans, by which Spark copies the node."""
+    constructor = jvm.java.lang.Class.forName(f"{_NODES_PACKAGE}.{node}").getConstructors()[0]
     types = [parameter.getCanonicalName() for parameter in constructor.getParameterTypes()]
     parameters = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
-    return f"  public StreamWriteExec({parameters}) {{\n    super({', '.join(f'a{index}' for index in range(len(types)))});\n  }}"
+    return f"  public {name}({parameters}) {{\n    super({', '.join(f'a{index}' for index in range(len(types)))});\n  }}"
 
 
 def context_loader(jvm: Any) -> Any:

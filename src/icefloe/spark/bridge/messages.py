@@ -63,15 +63,18 @@ class TableToLoad(TableMessage):
 
 
 class ChangelogRange(TypedDict):
-    """A range of versions or times. `kind` is the name of Spark's class: `VersionRange`, `TimestampRange` (microseconds since 1970) or `UnboundedRange`."""
+    """A range of versions or times. `kind` is the name of Spark's class: `VersionRange`, `TimestampRange` (microseconds since 1970) or `UnboundedRange`.
+
+    An unbounded range has neither bounds nor whether they are inclusive.
+    """
 
     kind: str
     startingVersion: NotRequired[str]
     endingVersion: NotRequired[str | None]
     startingTimestamp: NotRequired[int]
     endingTimestamp: NotRequired[int | None]
-    startingBoundInclusive: bool
-    endingBoundInclusive: bool
+    startingBoundInclusive: bool | None
+    endingBoundInclusive: bool | None
 
 
 class ChangelogContext(TypedDict):

@@ -50,6 +50,7 @@ from icefloe.spark.catalog.spark_views import relation_of
 from icefloe.spark.catalog.staged_table import StagedTable
 from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, find_function, is_for_functions
+from icefloe.spark.scan.change_stream import ChangesTable
 from icefloe.spark.scan.scan_plans import ScanCache
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, select
 from icefloe.spark.types.declared_types import check_collation
@@ -150,6 +151,17 @@ class SparkCatalog(PythonCallback):
     def load_changelog(self, request: ChangelogToLoad) -> SparkChangelog:
         """Return the changes of a table in the range of the request, for CHANGES in SQL and `spark.read.changes` of Spark 4.2 and later."""
         return SparkChangelog(self._spark, self.name, select(self._catalog, request["table"]), request["context"])
+
+    @connector_method
+    def load_changes(self, request: TableMessage) -> ChangesTable:
+        """Return the changes of a table or branch as a table, for streams with the option `read.mode`."""
+        selected = select(self._catalog, request["table"])
+        name = ".".join((self.name, *request["table"]))
+        if selected.metadata_table is not None:
+            raise InvalidInputError(
+                f"{name} is a metadata table, and changes are those of the rows of a table", next_step="name the table or a branch"
+            )
+        return ChangesTable(self._spark, name, selected)
 
     @connector_method
     def load_tables(self, request: TablesToLoad) -> tuple[SparkTable, ...]:

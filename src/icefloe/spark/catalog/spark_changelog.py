@@ -1,4 +1,4 @@
-"""`SparkChangelog`: the changes of a table for CHANGES in SQL and `spark.read.changes` of Spark 4.2 and later.
+"""`SparkChangelog`: the changes of a table for CHANGES in SQL, `spark.read.changes` and `readStream.changes` of Spark 4.2 and later.
 
 `icefloe.spark.scan.change_feed` reads the rows, removes copied rows, nets changes and finds updates as the clause requests, so that Spark has nothing to add.
 Spec: Snapshots; Row Lineage.
@@ -6,55 +6,39 @@ Spec: Snapshots; Row Lineage.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructField, StructType
 
 from icefloe.errors import InvalidInputError
-from icefloe.operations.change_feed.change_scan import ChangeScan, deduplication_named
-from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT
-from icefloe.operations.change_feed.row_pairs import UPDATE_AFTER, UPDATE_BEFORE
+from icefloe.operations.change_feed.change_scan import ChangeScan, DeduplicationMode, deduplication_named
 from icefloe.operations.change_feed.snapshot_range import Bound, time_bound
-from icefloe.spark.bridge.callback import connector_method
+from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.messages import ChangelogContext, ChangelogRange
-from icefloe.spark.scan.change_feed import changes_frame
+from icefloe.spark.scan.change_stream import ChangesOfStream, change_stream_scan
+from icefloe.spark.scan.changelog_rows import changelog_rows, changelog_struct, check_changelog_names
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import optimized_plan
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.stream_options import first_snapshot_of_clause, stream_deduplication
 from icefloe.spark.scan.table_selector import TableSelection
-from icefloe.spark.types.spark_types import column_named, schema_to_struct, wkb_to_geo
+from icefloe.spark.types.spark_types import wkb_to_geo
 from icefloe.spec.expressions.predicate import AlwaysTrue
-from icefloe.spec.schema.metadata_columns import CHANGE_TYPE, COMMIT_SNAPSHOT_ID, COMMIT_TIMESTAMP
 
-# The columns that Spark requires, after the columns of the table.
-_CHANGE_TYPE, _COMMIT_VERSION, _COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
-_COLUMNS = StructType(
-    [
-        StructField(_CHANGE_TYPE, StringType(), False),
-        StructField(_COMMIT_VERSION, LongType(), False),
-        StructField(_COMMIT_TIMESTAMP, TimestampType(), False),
-    ]
-)
-# Spark's names of the kinds of changes.
-_KINDS = {INSERT: "insert", DELETE: "delete", UPDATE_BEFORE: "update_preimage", UPDATE_AFTER: "update_postimage"}
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 # Estimated bytes of the changes: the plan of the rows, which replaces the scan before the query runs, has their own estimate.
 _ESTIMATED_BYTES = 1024 * 1024
 
 
 class SparkChangelog(ReadableTable):
-    """The changes of a table in a range of snapshots, as Spark's `Changelog`.
-
-    `_commit_version` is the id of the snapshot. Spark compares versions only where it nets changes itself.
-    """
+    """The changes of a table in a range of snapshots, or of a stream from a snapshot on, as Spark's `Changelog`."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.Changelog",)
+    has_changes = True
 
     def __init__(self, spark: SparkSession, catalog_name: str, selected: TableSelection, context: ChangelogContext) -> None:
         self._spark = spark
@@ -67,13 +51,7 @@ class SparkChangelog(ReadableTable):
                 table=self._full_name,
                 next_step="name the table or a branch, and the last snapshot as the end of the range",
             )
-        taken = sorted(set(_COLUMNS.names) & set(selected.table.schema().names))
-        if taken:
-            raise InvalidInputError(
-                f"the changes of {self._full_name} have a column {taken[0]}, and so has the table",
-                table=self._full_name,
-                next_step="rename the column of the table, or read its changes in Python: table.changes(...)",
-            )
+        check_changelog_names(selected.table.schema(), self._full_name)
 
     def identity(self) -> str:
         """Return a text that is equal for the same state of the table and the same clause."""
@@ -92,8 +70,8 @@ class SparkChangelog(ReadableTable):
 
     @cached_property
     def _struct(self) -> StructType:
-        schema = replace(self.changes, selected_fields=tuple(self._selected.table.schema().names)).projection()
-        return StructType([*schema_to_struct(schema, field_ids=False).fields, *_COLUMNS.fields])
+        # Without the range, since the first snapshot of a stream that continues may be expired.
+        return changelog_struct(self._selected.table)
 
     @cached_property
     def changes(self) -> ChangeScan:
@@ -103,9 +81,9 @@ class SparkChangelog(ReadableTable):
         return self._selected.table.changes(
             start,
             self._selected.branch if end is None else end,
-            includes_start=bounds["startingBoundInclusive"],
-            includes_end=bounds["endingBoundInclusive"] or end is None,
-            deduplication_mode=deduplication_named(self._context["deduplicationMode"].replace("_", "")),
+            includes_start=start is not None and bounds["startingBoundInclusive"] is not False,
+            includes_end=end is None or bounds["endingBoundInclusive"] is not False,
+            deduplication_mode=self._deduplication,
             compute_updates=self._context["computeUpdates"],
         )
 
@@ -116,6 +94,32 @@ class SparkChangelog(ReadableTable):
     def scan(self, query: PushedQuery) -> "SparkChangelogScan":
         """Return a scan of the changes."""
         return SparkChangelogScan(self._spark, self._full_name, self.changes, query)
+
+    def stream_scan(self, query: PushedQuery) -> PythonCallback:
+        """Return the scan from which Spark creates a stream of the changes.
+
+        Raises:
+            InvalidInputError: The clause has an end or net changes, an option is not valid, or updates cannot be found.
+        """
+        bounds = self._context["range"]
+        start, end = _bounds(self._selected, bounds)
+        if end is not None:
+            raise InvalidInputError(
+                f"the stream of the changes of {self._full_name} has an end, and a stream waits for further snapshots",
+                table=self._full_name,
+                next_step="leave it out: trigger(availableNow=True) ends at the current snapshot; or read the range without a stream",
+            )
+        changes = ChangesOfStream(
+            deduplication=stream_deduplication(self._deduplication),
+            computes_updates=self._context["computeUpdates"],
+            start=first_snapshot_of_clause(query["options"], start),
+            includes_start=start is not None and bounds["startingBoundInclusive"] is not False,
+        )
+        return change_stream_scan(self._spark, self._selected, query, changes)
+
+    @property
+    def _deduplication(self) -> DeduplicationMode:
+        return deduplication_named(self._context["deduplicationMode"].replace("_", ""))
 
 
 class SparkChangelogScan(ConnectorScan):
@@ -141,14 +145,8 @@ class SparkChangelogScan(ConnectorScan):
     @connector_method
     def rows(self) -> Any:
         """Return Spark's optimized logical plan of the rows. The files are planned now."""
-        sources = {_CHANGE_TYPE: CHANGE_TYPE.name, _COMMIT_VERSION: COMMIT_SNAPSHOT_ID.name, _COMMIT_TIMESTAMP: COMMIT_TIMESTAMP.name}
-        names = self._struct.names
-        frame = changes_frame(self._spark, self._changes.select(*(sources.get(name, name) for name in names)))
-        kind = column_named(CHANGE_TYPE.name)
-        named = F.coalesce(*(F.when(kind == own, spark) for own, spark in _KINDS.items()), kind)
-        columns = [named if name == _CHANGE_TYPE else column_named(sources.get(name, name)) for name in names]
-        rows = frame.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
-        return optimized_plan(wkb_to_geo(rows, self._struct))
+        struct = self._struct
+        return optimized_plan(wkb_to_geo(changelog_rows(self._spark, self._changes, struct.names), struct))
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:

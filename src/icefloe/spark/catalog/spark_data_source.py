@@ -44,6 +44,7 @@ from icefloe.spark.connect.connect_options import (
 )
 from icefloe.spark.connect.register import registered_in
 from icefloe.spark.runtime.named_sessions import OPTION, name_session, session_named
+from icefloe.spark.scan.change_stream import ChangesTable
 from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.read_options import PushedQuery
@@ -151,6 +152,20 @@ class HiddenCatalog(PythonCallback):
             options = replace(options, snapshot_id=at.snapshot_id, branch=at.branch, tag=at.tag, as_of_ms=at.as_of_ms)
         return TableByOptions(self._spark, table, options)
 
+    @connector_method
+    def load_changes(self, request: TableMessage) -> ChangesTable:
+        """Return the changes of the table that the options in the request's table name describe, for streams with the option `read.mode`.
+
+        Raises:
+            InvalidInputError: The options select rows or columns, or the table is a metadata table or a metadata file.
+        """
+        table = self.load_table({"table": request["table"]})
+        if not isinstance(table, TableByOptions):
+            raise InvalidInputError(
+                "a metadata table is read as a stream of changes, and changes are those of the rows of a table", next_step="name the table"
+            )
+        return ChangesTable(self._spark, table.name(), table.selection_of_stream())
+
     def _metadata_table(self, options: SourceOptions, name: str, request: Mapping[str, Any]) -> SparkMetadataTable:
         """Return a metadata table of the table in a folder. Users write the location as with Java's Iceberg: `/folder/of/table#files`."""
         if options.columns != ("*",) or options.where is not None:
@@ -249,7 +264,12 @@ class TableByOptions(SparkTable):
         return ScanByOptions(self._spark, scan.filter(pushed_filter), query)
 
     def stream_scan(self, query: PushedQuery) -> PythonCallback:
-        """Return the scan from which Spark creates a stream of the table.
+        """Return the scan from which Spark creates a stream of the table. Raises the errors of `selection_of_stream`."""
+        self.selection_of_stream()
+        return super().stream_scan(query)
+
+    def selection_of_stream(self) -> TableSelection:
+        """Return the table of which a stream is read.
 
         Raises:
             InvalidInputError: The options select rows or columns, or the table is a metadata file, which never changes.
@@ -264,7 +284,7 @@ class TableByOptions(SparkTable):
             raise InvalidInputError(
                 f"the stream of {table.full_name} is read with the options where or columns", next_step="select and filter the DataFrame"
             )
-        return super().stream_scan(query)
+        return self._selected
 
     def _run(self, write: Write) -> WriteResult | None:
         if self._source_options.where is not None:  # the filter for the rows to replace

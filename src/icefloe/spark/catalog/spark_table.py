@@ -18,7 +18,7 @@ from icefloe.spark.bridge.messages import TableChangeMessage
 from icefloe.spark.catalog.alter_table import supports_change
 from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.row_level.operation import RowLevelTable
-from icefloe.spark.scan.micro_batch_stream import StreamScan
+from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream, StreamScan
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions
 from icefloe.spark.scan.runtime_filtered_scan import runtime_filtered_scan
@@ -191,7 +191,8 @@ class SparkTable(RowLevelTable):
 
     def stream_scan(self, query: PushedQuery) -> PythonCallback:
         """Return the scan from which Spark creates a stream of the table."""
-        return StreamScan(self._push(query))
+        pushed = self._push(query)
+        return StreamScan(pushed, lambda: SparkMicroBatchStream(pushed))
 
     def _push(self, query: PushedQuery) -> PushedScan:
         return PushedScan(spark=self._spark, selected=self._selected, query=query, plans=self._plans)

@@ -117,12 +117,13 @@ class ChangeTaskReader:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
+def changes_frame(spark: SparkSession, scan: ChangeScan, plans: Sequence[SnapshotChanges] | None = None) -> DataFrame:
     """Return the rows of a scan of changes as a lazy DataFrame, in any order. The files are planned, and delete files are read, now.
 
     Args:
         spark: A classic session.
         scan: The scan.
+        plans: The planned changes; None for those of the scan's snapshots.
 
     Raises:
         InvalidInputError: A column does not exist; updates cannot be computed; or a snapshot removed rows, and its parent is expired.
@@ -130,7 +131,7 @@ def changes_frame(spark: SparkSession, scan: ChangeScan) -> DataFrame:
         UnsupportedTypeError: This Spark has no type for a column.
         EngineError: The session has no JVM.
     """
-    return _ChangeFrame(spark, scan).frame()
+    return _ChangeFrame(spark, scan).frame(list(scan.plan()) if plans is None else plans)
 
 
 @dataclass(frozen=True)
@@ -140,10 +141,9 @@ class _ChangeFrame:
     spark: SparkSession
     scan: ChangeScan
 
-    def frame(self) -> DataFrame:
+    def frame(self, plans: Sequence[SnapshotChanges]) -> DataFrame:
         scan, projection = self.scan, self.scan.projection()
         columns = scan.columns_to_read()
-        plans = list(scan.plan())
         rows = self._without_copied_rows(plans, columns)
         is_net = scan.deduplication is DeduplicationMode.NET_CHANGES
         if is_net:

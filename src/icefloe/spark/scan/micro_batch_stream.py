@@ -6,7 +6,7 @@ Python, all files of the batch are read in this way. `bridge/java/TableStream.ja
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +18,8 @@ from icefloe.operations.data_scan import DataScan
 from icefloe.operations.engine import ScanRequest
 from icefloe.operations.parallel_requests import in_threads, serial_bytes
 from icefloe.operations.warnings_once import is_repeated
-from icefloe.scan.micro_batches import MicroBatchPlanner, ReadLimits
+from icefloe.scan.micro_batches import MicroBatchPlanner
+from icefloe.scan.stream_rules import ReadLimits, StreamRules
 from icefloe.scan.streaming_offset import START, StreamingOffset
 from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes
@@ -42,18 +43,22 @@ LOG = logging.getLogger(__name__)
 
 
 class StreamScan(ConnectorObject):
-    """The scan from which Spark creates the stream of a table. Spark pushes neither filters nor columns to it."""
+    """The scan from which Spark creates the stream of a table. Spark pushes neither filters nor columns to it.
+
+    Queries over one DataFrame have the same scan, and a stream of their own each.
+    """
 
     interfaces: ClassVar[tuple[str, ...]] = ("read.Scan",)
 
-    def __init__(self, pushed: PushedScan) -> None:
+    def __init__(self, pushed: PushedScan, create_stream: "Callable[[], SparkMicroBatchStream]") -> None:
         if not executors_have_classes(pushed.spark):
             raise EngineError(
                 f"{pushed.selected.table.full_name} cannot be read as a stream, because executors have not received the classes of Icefloe",
                 next_step="see the warning about the executor jar in the log",
             )
         self._pushed = pushed
-        self._stream = SparkMicroBatchStream(pushed)
+        self._create_stream = create_stream
+        self._description = create_stream().description()  # raises the errors of options before the query runs
 
     def constants(self) -> Mapping[str, Any]:
         """Return the schema of the rows, which never changes."""
@@ -62,12 +67,12 @@ class StreamScan(ConnectorObject):
     @connector_method
     def description(self) -> str:
         """Return the text for EXPLAIN."""
-        return self._stream.description()
+        return self._description
 
     @connector_method
     def stream(self, _: str) -> "SparkMicroBatchStream":
         """Return the stream. The argument is its folder in the checkpoint, which it does not need: its offsets contain all that it must remember."""
-        return self._stream
+        return self._create_stream()
 
 
 class SparkMicroBatchStream(ConnectorObject):
@@ -76,11 +81,11 @@ class SparkMicroBatchStream(ConnectorObject):
     Rows are read with the schema that the table had when Spark loaded it.
     """
 
-    def __init__(self, pushed: PushedScan) -> None:
+    def __init__(self, pushed: PushedScan, rules: StreamRules | None = None) -> None:
         options = pushed.query["options"]
         self._pushed = pushed
-        self._selection = stream_selection(pushed.selected, options)
-        self._rules, self._limits = stream_rules(options), read_limits(options)
+        self._selection = stream_selection(pushed.selected, options, takes_start=rules is not None)
+        self._rules, self._limits = stream_rules(options) if rules is None else rules, read_limits(options)
         if is_tolerant(pushed.query):
             raise InvalidInputError(
                 f"the stream of {self._selection.table.full_name} is read with tolerant, and the positions of a stream depend on exact manifests",
@@ -175,23 +180,27 @@ class SparkMicroBatchStream(ConnectorObject):
         return replace(self._selection, table=self._table).scan()
 
     def _planner(self, *, refreshes: bool) -> MicroBatchPlanner:
+        return MicroBatchPlanner(**self._planner_state(refreshes=refreshes))
+
+    def _planner_state(self, *, refreshes: bool) -> dict[str, Any]:
+        """Return the arguments of a planner for the table in its state that was loaded last, or with `refreshes` in its current state."""
         if refreshes:
             self._table.refresh()
         scan = self._scan()
         metadata, head = scan.metadata, scan.snapshot()
         self._check_schema(metadata)
-        return MicroBatchPlanner(
-            table_name=scan.table_name,
-            metadata=metadata,
-            head=None if self._last == (None,) else head,
-            last=next(iter(self._last), None),
-            rules=self._rules,
-            read=scan.io.read,
-            parallel=in_threads,
-            serial_bytes=serial_bytes(metadata.location),
-            cache=cached_manifests(scan.io),
-            warn=lambda text: LOG.warning("%s", in_one_line(text)),
-        )
+        return {
+            "table_name": scan.table_name,
+            "metadata": metadata,
+            "head": None if self._last == (None,) else head,
+            "last": next(iter(self._last), None),
+            "rules": self._rules,
+            "read": scan.io.read,
+            "parallel": in_threads,
+            "serial_bytes": serial_bytes(metadata.location),
+            "cache": cached_manifests(scan.io),
+            "warn": lambda text: LOG.warning("%s", in_one_line(text)),
+        }
 
     def _request(self, planner: MicroBatchPlanner, begin: StreamingOffset, end: StreamingOffset, columns: list[str]) -> ScanRequest:
         """Plan a batch, and return the request to read its files."""

@@ -13,7 +13,7 @@ from icefloe.errors import InvalidInputError, InvalidPropertyError
 from icefloe.formatting import short_text
 from icefloe.operations.warnings_once import warn_once
 from icefloe.option import Option
-from icefloe.scan.micro_batches import ON_MISSING, READ_OVERWRITES, SKIP_DELETES, SKIP_OVERWRITES
+from icefloe.scan.stream_rules import ON_MISSING, READ_OVERWRITES, SKIP_DELETES, SKIP_OVERWRITES
 from icefloe.similar_names import similar_name
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS
 from icefloe.spec.metadata.property_kinds import Property
@@ -49,7 +49,10 @@ UNUSED_SETTINGS: Mapping[str, str] = {
 }
 FROM_TIMESTAMP = "stream-from-timestamp"
 MAX_FILES, MAX_ROWS, MAX_BYTES = (f"streaming-max-{unit}-per-micro-batch" for unit in ("files", "rows", "bytes"))
-STREAM_OPTION_NAMES = (FROM_TIMESTAMP, MAX_FILES, MAX_ROWS, MAX_BYTES, SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES, ON_MISSING)
+READ_MODE, DEDUPLICATION, COMPUTE_UPDATES = "read.mode", "deduplicationMode", "computeUpdates"
+_ROWS_MODE, CHANGES_MODE = "rows", "changes"  # the values of `READ_MODE`
+_OPTIONS_OF_ROWS = (FROM_TIMESTAMP, MAX_FILES, MAX_ROWS, MAX_BYTES, SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES, ON_MISSING)
+STREAM_OPTION_NAMES = (*_OPTIONS_OF_ROWS, READ_MODE, DEDUPLICATION, COMPUTE_UPDATES)
 UNUSED_READ_OPTIONS: dict[str, str] = {
     "lookback": "Spark packs files into tasks by a rule of its own",
     "locality": _LOCALITY,
@@ -64,7 +67,7 @@ UNUSED_READ_OPTIONS: dict[str, str] = {
     ),
 }
 # Options of streams, which have no effect on other reads.
-UNUSED_BY_QUERIES = {**UNUSED_READ_OPTIONS, **dict.fromkeys(STREAM_OPTION_NAMES, _STREAMS)}
+UNUSED_BY_QUERIES = {**UNUSED_READ_OPTIONS, **dict.fromkeys(map(str.lower, (*_OPTIONS_OF_ROWS, DEDUPLICATION, COMPUTE_UPDATES)), _STREAMS)}
 # The query that Spark pushed to a scan builder: the `options` of the read; of the session the `zone`, Iceberg's `settings` and the split size, `split_bytes`;
 # in `operation` the row-level operation to which the scan belongs, or None; optionally `filters`, `limit` and `aggregation`; for a scan its `schema` in
 # Spark's JSON.
@@ -102,7 +105,7 @@ ACTED_ON_SETTINGS = (
     *(_ADAPTIVE, _SPLIT_COUNT.name, _AGGREGATES[1], _COLUMN_STATISTICS, _ESTIMATES, _PLANNING, _GROUPING),
 )
 
-_KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_BY_QUERIES, "path", "versionasof", "timestampasof")
+_KNOWN_OPTIONS = (*ACTED_ON_OPTIONS, *UNUSED_BY_QUERIES, READ_MODE, "path", "versionasof", "timestampasof")
 
 # The same with their meanings, for the configuration reference; settings have their full names.
 READ_OPTIONS = (
@@ -183,10 +186,18 @@ def warn_of_settings(spark: SparkSession, settings: Mapping[str, str], write_set
     )
 
 
-def warn_of_read_options(spark: SparkSession, options: Mapping[str, str], *, is_stream: bool = False) -> None:
-    """Warn once per session about each read option that has no effect, because only Java's Iceberg uses it, or only streams do."""
+def warn_of_read_options(spark: SparkSession, options: Mapping[str, str], *, is_stream: bool = False, has_changes: bool = False) -> None:
+    """Warn once per session about each read option that has no effect, because only Java's Iceberg uses it, or only streams do.
+
+    Args:
+        spark: The session.
+        options: The options of the read.
+        is_stream: Whether a stream is read.
+        has_changes: Whether changes are read, for which Spark has options too.
+    """
     unused = UNUSED_READ_OPTIONS if is_stream else UNUSED_BY_QUERIES
-    _warn(spark, "read option", {key.lower(): unused.get(key.lower()) for key in options})
+    names = {key.lower() for key in options} - ({DEDUPLICATION.lower(), COMPUTE_UPDATES.lower()} if has_changes else set())
+    _warn(spark, "read option", {name: unused.get(name) for name in names})
 
 
 def check_read_options(options: Mapping[str, str]) -> None:
@@ -199,6 +210,45 @@ def check_read_options(options: Mapping[str, str]) -> None:
         similar = similar_name(name.lower(), _KNOWN_OPTIONS)
         if similar is not None:
             raise InvalidInputError(f"there is no read option {short_text(name)!r}", next_step=f"write {similar!r}")
+
+
+def check_read_mode(options: Mapping[str, str], table_name: str, *, is_stream: bool) -> None:
+    """Refuse `read.mode` of changes for a table whose rows are read.
+
+    Raises:
+        InvalidInputError: The read is of changes, which have other columns than the table; or the value is not a mode.
+    """
+    mode = read_mode(options)
+    if mode != CHANGES_MODE:
+        return
+    if is_stream:
+        by_name = 'its table has the columns of the rows; write spark.readStream.format("iceberg").option("read.mode", "changes").load(...)'
+        raise InvalidInputError(
+            f"{table_name} is read by readStream.table with {READ_MODE} {CHANGES_MODE}, and Spark gives a table its columns before it passes the option",
+            table=table_name,
+            next_step=f"{by_name}, or on Spark 4.2 and later spark.readStream.changes(...)",
+        )
+    raise changes_need_stream(table_name)
+
+
+def changes_need_stream(table_name: str) -> InvalidInputError:
+    """Return the error about a read of changes that is no stream."""
+    return InvalidInputError(
+        f"{table_name} is read with {READ_MODE} {CHANGES_MODE}, which is for streams",
+        table=table_name,
+        next_step="call create_changelog_view or read the table .changes; on Spark 4.2 and later also spark.read.changes(...)",
+    )
+
+
+def read_mode(options: Mapping[str, str]) -> str:
+    """Return what a read reads: `rows`, the default, or `changes`. Raises `InvalidInputError` if the option has another value."""
+    text = (_option(options, READ_MODE) or _ROWS_MODE).strip().lower()
+    if text not in (_ROWS_MODE, CHANGES_MODE):
+        allowed = f"{_ROWS_MODE} or {CHANGES_MODE}"
+        raise InvalidInputError(
+            f"the read option {READ_MODE} is {short_text(text)!r}, which is not {allowed}", next_step=f"give it {allowed}"
+        )
+    return text
 
 
 def _warn(spark: SparkSession, kind: str, reasons: Mapping[str, str | None]) -> None:

@@ -42,6 +42,7 @@ from icefloe.spark.scan.optimizer_statistics import (
 from icefloe.spark.scan.ordered_limit import order_of, plan_of_first_rows
 from icefloe.spark.scan.read_options import (
     PushedQuery,
+    check_read_mode,
     check_read_options,
     estimates_sizes,
     is_tolerant,
@@ -113,6 +114,7 @@ class ReadableTable(ScanSource):
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
     _spark: SparkSession
     prunes_nested = False  # whether a scan may leave out parts of nested columns
+    has_changes = False  # whether the rows are changes of another table
 
     @abstractmethod
     def schema_json(self) -> str:
@@ -139,10 +141,12 @@ class ReadableTable(ScanSource):
         raise UnsupportedFeatureError("this table cannot be read as a stream", next_step="read it with spark.read")
 
     def check_read(self, query: ReadQuery, *, is_stream: bool) -> None:
-        """Warn about settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt."""
+        """Warn about settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt, or a read mode of other tables."""
         warn_of_settings(self._spark, query["settings"])
-        warn_of_read_options(self._spark, query["options"], is_stream=is_stream)
+        warn_of_read_options(self._spark, query["options"], is_stream=is_stream, has_changes=self.has_changes)
         check_read_options(query["options"])
+        if not self.has_changes:
+            check_read_mode(query["options"], str(self.constants()["name"]), is_stream=is_stream)
 
     def read_schema(self, required: str | None) -> str:
         """Return the columns to read as a struct in Spark's JSON. Unless `prunes_nested`, needed columns are read with all their nested fields.

@@ -205,7 +205,7 @@ def with_options(selected: TableSelection, options: Mapping[str, str], *, takes_
         selected,
         branch=values.get("branch"),
         tag=values.get("tag"),
-        snapshot_id=_snapshot_id("snapshot-id", values["snapshot_id"]) if "snapshot_id" in values else None,
+        snapshot_id=snapshot_id_of("snapshot-id", values["snapshot_id"]) if "snapshot_id" in values else None,
         as_of_ms=timestamp_ms(values["as_of_ms"]) if "as_of_ms" in values else None,
     )
 
@@ -243,7 +243,7 @@ def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSe
         raise InvalidInputError(
             f"{name} is read with {', '.join(sorted(values))} beside a snapshot, a tag or a time", table=name, next_step="give one of them"
         )
-    start = _snapshot_id("start-snapshot-id", values["start-snapshot-id"])
+    start = snapshot_id_of("start-snapshot-id", values["start-snapshot-id"])
     if "end-snapshot-id" not in values:
         return replace(selected, appended_after=start)
     if selected.branch is not None or any(key.lower() == "branch" for key in options):
@@ -252,10 +252,11 @@ def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSe
             table=name,
             next_step="give one of them: each sets the end of the range",
         )
-    return replace(selected, appended_after=start, snapshot_id=_snapshot_id("end-snapshot-id", values["end-snapshot-id"]))
+    return replace(selected, appended_after=start, snapshot_id=snapshot_id_of("end-snapshot-id", values["end-snapshot-id"]))
 
 
-def _snapshot_id(name: str, text: str) -> int:
+def snapshot_id_of(name: str, text: str) -> int:
+    """Return the id of a snapshot in the value of an option. Raises `InvalidInputError` if it is not a whole number."""
     try:
         return int(text)
     except ValueError:

@@ -52,8 +52,10 @@ public class DefaultSource implements SupportsCatalogOptions, SessionConfigSuppo
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
     String[] name = name(options);
     CatalogPlugin catalog = ((org.apache.spark.sql.classic.SparkSession) SparkSession.active()).sessionState().catalogManager().catalog(name[0]);
+    Identifier table = PythonBridge.identifier((String[]) Arrays.copyOfRange(name, 1, name.length));
     try {
-      return ((TableCatalog) catalog).loadTable(PythonBridge.identifier((String[]) Arrays.copyOfRange(name, 1, name.length)));
+      if (!"changes".equalsIgnoreCase(options.get("read.mode"))) return ((TableCatalog) catalog).loadTable(table);
+      return (catalog instanceof SparkSessionCatalog ? ((SparkSessionCatalog) catalog).iceberg() : (SparkCatalog) catalog).changes(table);
     } catch (NoSuchTableException error) {
       throw PythonBridge.unchecked(error);
     }

@@ -44,6 +44,7 @@ public final class FileScanStrategy extends SparkStrategy {
     }
     strategies.add(new FileScanStrategy());
     strategies.add(new StreamWriteStrategy());
+    strategies.add(new StreamScanStrategy());
     methods.extraStrategies_$eq(PythonUtils.toSeq(strategies));
   }
 

@@ -239,6 +239,10 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
   }
 
   private static LogicalPlan ofStream(Filter filter, StreamingDataSourceV2ScanRelation relation) {
+    if (relation.scan() instanceof ChangedRows) {
+      ChangedRows rows = ((ChangedRows) relation.scan()).where(filter.condition(), (Seq) relation.output());
+      return new Filter(filter.condition(), rows.planFor(relation, ((MicroBatch) relation.stream()).stream(), (Seq) relation.output()));
+    }
     if (!(relation.scan() instanceof PartitionedFiles) || !(relation.stream() instanceof MicroBatch)) return filter;
     ArrayList conditions = new ArrayList();
     addConditions(filter.condition(), conditions);

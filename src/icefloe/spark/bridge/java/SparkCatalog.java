@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -17,6 +18,7 @@ import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -78,9 +80,36 @@ public final class SparkCatalog implements StagingTableCatalog, SupportsNamespac
     return loaded(new Object[] {"table", name, "timestamp", Long.valueOf(micros)});
   }
 
+  //4.3 /** Returns the names of the options on which the columns of a table depend. */
+  //4.3 public Set tableStateOptionKeys() {
+  //4.3   return Collections.singleton("read.mode");
+  //4.3 }
+
+  //4.3 public Table loadTable(Identifier name, org.apache.spark.sql.connector.catalog.TableContext context, CaseInsensitiveStringMap options) throws NoSuchTableException {
+  //4.3   return isOfChanges(context, options) ? changes(name) : loaded(this, name, context);
+  //4.3 }
+
+  //4.3 /** Returns whether the changes of a table are loaded, of which streams are read. */
+  //4.3 static boolean isOfChanges(org.apache.spark.sql.connector.catalog.TableContext context, CaseInsensitiveStringMap options) {
+  //4.3   return !context.timeTravel().isPresent() && context.writePrivileges().isEmpty() && "changes".equalsIgnoreCase(options.get("read.mode"));
+  //4.3 }
+
+  //4.3 /** Returns the table that a catalog loads without options. */
+  //4.3 static Table loaded(TableCatalog catalog, Identifier name, org.apache.spark.sql.connector.catalog.TableContext context) throws NoSuchTableException {
+  //4.3   Object time = context.timeTravel().isPresent() ? context.timeTravel().get() : null;
+  //4.3   if (time instanceof org.apache.spark.sql.connector.catalog.TimeTravel.AsOfVersion) return catalog.loadTable(name, ((org.apache.spark.sql.connector.catalog.TimeTravel.AsOfVersion) time).version());
+  //4.3   if (time instanceof org.apache.spark.sql.connector.catalog.TimeTravel.AsOfTimestamp) return catalog.loadTable(name, ((org.apache.spark.sql.connector.catalog.TimeTravel.AsOfTimestamp) time).micros());
+  //4.3   return context.writePrivileges().isEmpty() ? catalog.loadTable(name) : catalog.loadTable(name, context.writePrivileges());
+  //4.3 }
+
   /** Returns Spark's Changelog of a table. `context` is Spark's ChangelogContext, a class that Spark has from 4.2 on. */
   Object changelog(Identifier name, Object context, CaseInsensitiveStringMap options) {
     return PythonProxy.of((BiFunction) call(null, "load_changelog", new Object[] {"table", name, "context", context, "options", options}));
+  }
+
+  /** Returns the table of the changes of a table, of which streams are read. */
+  Table changes(Identifier name) {
+    return (Table) PythonProxy.of((BiFunction) call(null, "load_changes", new Object[] {"table", name}));
   }
 
   //4.2 public org.apache.spark.sql.connector.catalog.Changelog loadChangelog(Identifier name, org.apache.spark.sql.connector.catalog.ChangelogContext context, CaseInsensitiveStringMap options) {

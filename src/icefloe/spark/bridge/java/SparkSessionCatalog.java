@@ -128,6 +128,14 @@ public final class SparkSessionCatalog implements CatalogExtension, StagingTable
     }
   }
 
+  //4.3 public Set tableStateOptionKeys() {
+  //4.3   return iceberg.tableStateOptionKeys();
+  //4.3 }
+
+  //4.3 public Table loadTable(Identifier name, org.apache.spark.sql.connector.catalog.TableContext context, CaseInsensitiveStringMap options) throws NoSuchTableException {
+  //4.3   return SparkCatalog.isOfChanges(context, options) && loaded(name, null, null) != null ? iceberg.changes(name) : SparkCatalog.loaded(this, name, context);
+  //4.3 }
+
   /** Returns Spark's Changelog of an Iceberg table; null if the name is not that of an Iceberg table. */
   Object changelog(Identifier name, Object context, CaseInsensitiveStringMap options) {
     return loaded(name, null, null) == null ? null : iceberg.changelog(name, context, options);

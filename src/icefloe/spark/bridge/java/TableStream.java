@@ -116,6 +116,7 @@ public final class TableStream implements MicroBatchStream, SupportsTriggerAvail
   LogicalPlan rows(StreamingDataSourceV2ScanRelation relation, Seq columns) {
     Object[] message = new Object[] {offsetOf(relation.startOffset()), offsetOf(relation.endOffset()), names(columns)};
     Object reply = PythonBridge.call(python, "rows", ConnectorJson.json(message));
+    if (reply instanceof ChangedRows) return ((ChangedRows) reply).planFor(relation, this, columns);
     if (reply instanceof PartitionedFiles) return ((PartitionedFiles) reply).planFor(relation, this);
     return MicroBatch.ofPython((Dataset) reply, relation, this, columns);
   }
