@@ -44,10 +44,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests of Spark, and have them in as many processes as there are cores: a JVM loads and compiles the same classes again in each."""
+    """Begin with the tests of Spark, and have them in as many processes as there are cores: a JVM loads and compiles the same classes again in each.
+
+    A test that uses the session has the mark `spark`, also where its file does not set it: the mark selects the tests that run on other versions of Spark.
+    """
     groups = min(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) - 1, os.cpu_count() or 1)
     numbers: dict[str, int] = {}
     for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) and not _uses_spark(item):
+            item.add_marker(pytest.mark.spark)
+        if _uses_spark(item):
+            _ignore_sockets(item)
         if groups > 0 and _uses_spark(item):
             number = numbers.setdefault(item.nodeid.partition("::")[0], len(numbers))
             item.add_marker(pytest.mark.xdist_group(f"spark{number % groups}"))
@@ -58,13 +65,10 @@ def _uses_spark(item: pytest.Item) -> bool:
     return item.get_closest_marker("spark") is not None
 
 
-@pytest.hookimpl(specname="pytest_collection_modifyitems")
-def ignore_sockets(items: list[pytest.Item]) -> None:
+def _ignore_sockets(item: pytest.Item) -> None:
     """Ignore warnings about sockets that PySpark leaves to the garbage collector (4.0 in every `collect`)."""
-    for item in items:
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+    item.add_marker(pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"))
+    item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 
 def pytest_collection_finish() -> None:
