@@ -216,7 +216,7 @@ def test_staged_epochs_are_committed_once(catalog: SqlCatalog) -> None:
 
 
 def test_of_two_staged_snapshots_with_the_rows_of_one_epoch_one_is_published(catalog: SqlCatalog) -> None:
-    """Version 1 of a catalog that compares no metadata location, such as a REST server, lets two drivers stage an epoch at the same time."""
+    """A REST server can take an epoch of two drivers: see `tests/stores/rest/test_own_server.py`."""
     table = catalog.create_table("db.w", SCHEMA, properties={"write.wap.enabled": "true"})
     first, second = (StreamEpoch(query_id="q", epoch=epoch, branch="main") for epoch in (0, 1))
     for wap_id, mark in (("a", first), ("b", first), ("c", second)):
