@@ -44,7 +44,14 @@ def is_joined_by_partitions(spark: SparkSession, session: Any, join: Any, source
     if _rows_of(spark, source_scan) < LEAST_SOURCE_ROWS:
         return False
     plan = rows_of(spark, session, with_hash_join(spark, join, source, scan))._jdf.queryExecution().executedPlan()
-    return "Exchange" not in plan.toString()
+    return not _has_exchange(plan)
+
+
+def _has_exchange(plan: Any) -> bool:
+    """Return whether a physical plan moves rows between tasks, by a shuffle or a broadcast of Spark or of an accelerator."""
+    if plan.nodeName() == "AdaptiveSparkPlan":
+        plan = plan.initialPlan()
+    return "Exchange" in plan.nodeName() or any(map(_has_exchange, _members(plan.children())))
 
 
 def with_hash_join(spark: SparkSession, join: Any, source: Any, scan: Any) -> Any:

@@ -62,9 +62,11 @@ final class NeededRowGroups extends AbstractFunction1 implements Serializable {
   private List groupsOf(PartitionedFile file) {
     try {
       ParquetFileReader footer = ParquetFileReader.open(HadoopInputFile.fromPath(new Path(file.toPath().toUri()), settings.value()));
-      List groups = footer.getFooter().getBlocks();
-      footer.close();
-      return groups;
+      try {
+        return footer.getFooter().getBlocks();
+      } finally {
+        footer.close();
+      }
     } catch (IOException error) {
       throw new java.io.UncheckedIOException(error);
     }

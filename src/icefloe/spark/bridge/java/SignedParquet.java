@@ -117,10 +117,12 @@ public class SignedParquet extends ParquetFileFormat {
     private UnsignedValues[] unsignedIn(PartitionedFile file) {
       try {
         ParquetFileReader footer = ParquetFileReader.open(HadoopInputFile.fromPath(new Path(file.toPath().toUri()), settings.value()));
-        MessageType stored = footer.getFileMetaData().getSchema();
-        footer.close();
-        MessageType columns = ParquetReadSupport.getRequestedSchema(stored, required, settings.value(), false);
-        return SignedReadSupport.unsignedColumns(columns, required.json());
+        try {
+          MessageType columns = ParquetReadSupport.getRequestedSchema(footer.getFileMetaData().getSchema(), required, settings.value(), false);
+          return SignedReadSupport.unsignedColumns(columns, required.json());
+        } finally {
+          footer.close();
+        }
       } catch (java.io.IOException error) {
         throw new java.io.UncheckedIOException(error);
       }
