@@ -139,6 +139,7 @@ def changes(
         )
     names = _names(columns)
     scan = opened.changes(
+        opened.metadata.current_snapshot_id,  # the follower chooses the snapshots; those of the whole history are not looked up
         row_filter=where,
         selected_fields=(*(names or ["*"]), "_change_type", "_commit_snapshot_id", "_commit_timestamp"),
         deduplication_mode=mode,
