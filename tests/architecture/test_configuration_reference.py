@@ -100,7 +100,7 @@ def test_every_setting_of_a_session_that_has_an_effect_is_listed() -> None:
 
 def test_every_option_of_the_data_source_is_listed() -> None:
     set_by_icefloe = {data_source.STORAGE, data_source.READ_ID}
-    own = {*data_source._OPTION_NAMES, data_source.SNAPSHOT_PROPERTY} - set_by_icefloe
+    own = {*data_source.OPTION_NAMES, data_source.SNAPSHOT_PROPERTY} - set_by_icefloe
     assert names(data_source.DATA_SOURCE_OPTIONS) == own
 
 

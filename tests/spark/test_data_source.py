@@ -29,9 +29,10 @@ from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs, SourceOptions, load_table, parse_options
 from icefloe.spark.connect.connect_table import table as spark_table
 from icefloe.spark.connect.parquet_reader import keeps_its_name, spark_path
-from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource, pack_tasks
+from icefloe.spark.connect.python_data_source import UNUSED_BY_SOURCE, IcefloeSource
 from icefloe.spark.connect.register import register
 from icefloe.spark.connect.table_writer import FilesMessage
+from icefloe.spark.connect.task_partitions import pack_tasks
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import AlwaysTrue

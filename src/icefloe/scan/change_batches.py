@@ -71,9 +71,10 @@ class ChangeBatchPlanner(MicroBatchPlanner):
         rows = unite_plans(list(self._plans(first, schema)), first[0].snapshot.snapshot_id, schema) if first else None
         return BatchOfChanges(first[0].snapshot if first else None, rows, [part.snapshot for part in parts if part.kind == "added"])
 
-    def _begin(self) -> StreamingOffset | None:
+    def begin(self) -> StreamingOffset | None:
+        """Return the offset at which the stream begins; None if there is no snapshot to read yet."""
         if self._end is None or self.first_snapshots is None:
-            return super()._begin()
+            return super().begin()
         later = {snapshot.snapshot_id for snapshot in self._later}
         snapshots = [snapshot for snapshot in self.first_snapshots() if snapshot.snapshot_id not in later]
         return self._offset(snapshots[0], 0, scan_all_files=False, is_complete=False) if snapshots else None

@@ -114,7 +114,7 @@ class MicroBatchPlanner:
             NoSuchSnapshotError: Snapshots that the stream has not read were expired.
             ManifestFormatError: A manifest violates the format.
         """
-        begin = self._begin() if start.is_start else start
+        begin = self.begin() if start.is_start else start
         if begin is None:
             return start
         self._check_table(begin)
@@ -175,27 +175,7 @@ class MicroBatchPlanner:
         """Return the offset of a stream that has read everything; None without a snapshot."""
         return None if self._end is None else self._complete(SnapshotPart(self._end, "added"))
 
-    def backlog(self, offset: StreamingOffset) -> "Backlog":
-        """Return what a stream has not read yet after an offset, up to a snapshot that ends the stream.
-
-        Snapshots that are skipped, such as compactions, have no files to read. Counts of whole snapshots are those of their summaries; only the manifests of a
-        snapshot that was read in part are read. Raises the errors of `next_offset` for missing snapshots.
-        """
-        begin = self._begin() if offset.is_start else offset
-        parts = [] if begin is None else list(takewhile(self._is_allowed, self._unread_parts(begin)))
-        counts = [self._rest_counts(part) if part.start else self._summary_counts(part) for part in parts if self._kind(part) != "none"]
-        return Backlog(len(parts), sum((count or NO_FILES for count in counts), NO_FILES))
-
-    def _check_table(self, offset: StreamingOffset) -> None:
-        if offset.table_uuid is not None and offset.table_uuid != self.metadata.table_uuid:
-            raise InvalidInputError(
-                f"the checkpoint of the stream is of another table {self.table_name}, with the UUID {short_text(offset.table_uuid)}; the table was "
-                f"dropped and created again, or replaced by another with this name",
-                table=self.table_name,
-                next_step="begin with a new checkpointLocation",
-            )
-
-    def _begin(self) -> StreamingOffset | None:
+    def begin(self) -> StreamingOffset | None:
         """Return the offset at which the stream begins; None if there is no snapshot to read yet."""
         end, from_ms = self._end, self.rules.from_timestamp_ms
         if end is None or from_ms is None:
@@ -211,6 +191,26 @@ class MicroBatchPlanner:
                 f"expired, some of which may be of {time_text(from_ms)} or later"
             )
         return None if first is None else self._offset(first, 0, scan_all_files=False, is_complete=False)
+
+    def backlog(self, offset: StreamingOffset) -> "Backlog":
+        """Return what a stream has not read yet after an offset, up to a snapshot that ends the stream.
+
+        Snapshots that are skipped, such as compactions, have no files to read. Counts of whole snapshots are those of their summaries; only the manifests of a
+        snapshot that was read in part are read. Raises the errors of `next_offset` for missing snapshots.
+        """
+        begin = self.begin() if offset.is_start else offset
+        parts = [] if begin is None else list(takewhile(self._is_allowed, self._unread_parts(begin)))
+        counts = [self._rest_counts(part) if part.start else self._summary_counts(part) for part in parts if self._kind(part) != "none"]
+        return Backlog(len(parts), sum((count or NO_FILES for count in counts), NO_FILES))
+
+    def _check_table(self, offset: StreamingOffset) -> None:
+        if offset.table_uuid is not None and offset.table_uuid != self.metadata.table_uuid:
+            raise InvalidInputError(
+                f"the checkpoint of the stream is of another table {self.table_name}, with the UUID {short_text(offset.table_uuid)}; the table was "
+                f"dropped and created again, or replaced by another with this name",
+                table=self.table_name,
+                next_step="begin with a new checkpointLocation",
+            )
 
     def _offset(self, snapshot: Snapshot, position: int, *, scan_all_files: bool, is_complete: bool) -> StreamingOffset:
         return StreamingOffset(

@@ -1,5 +1,6 @@
 """Tables as sources of Structured Streaming: each row of an append once, whatever happens between the batches."""
 
+import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
+from icefloe.spark.connect.python_data_source import IcefloeSource
 from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.table import Table
@@ -245,3 +248,57 @@ def test_a_branch_and_a_folder_are_streams_and_a_changed_type_is_reported(
     with pytest.raises(Exception, match=r"schema of lake.db.t has changed[\s\S]*id: was int, and is long[\s\S]*start the query again"):
         read(frame, "typed")
     assert read(stream(spark), "typed") == [[(2**40,)]]
+
+
+def test_the_python_data_source_has_the_same_offsets_and_epochs_and_continues_the_same_checkpoints(
+    spark: SparkSession, lake: SqlCatalog, read: Read, sql: Any, tmp_path: Path
+) -> None:
+    """The data source of Spark Connect, in a classic session under a name of its own."""
+    recipes = RegisteredCatalogs(catalogs={"lake": CatalogRecipe.of(lake)})
+    named = {"__module__": __name__, "registered": recipes, "name": classmethod(lambda _: "icefloe_python")}
+    spark.dataSource.register(type("NamedSource", (IcefloeSource,), named))
+    table = new_table(lake)
+    for one in (1, 2, 3):
+        table.append(rows(one))
+    limits = {"streaming-max-files-per-micro-batch": "2"} if spark.version >= "4.2" else {}
+
+    def frame(source: str) -> DataFrame:
+        return spark.readStream.format(source).options(**limits).load("lake.db.t").select("id", "nested", "key")
+
+    def both() -> list[list[list[Any]]]:
+        return [read(frame("icefloe_python"), "python"), read(frame("icefloe"), "classic")]
+
+    first, classic = both()
+    assert sorted(row[0] for batch in first for row in batch) == [1, 2, 3]
+    table.append(rows(4, 5))
+    second, again = both()
+    if spark.version >= "4.2":
+        assert (first, second) == (classic, again)
+        assert offsets(tmp_path / "python") == offsets(tmp_path / "classic")
+    else:
+        assert [one["snapshot_id"] for one in offsets(tmp_path / "python")] == [table.snapshots()[place].snapshot_id for place in (2, 3)]
+    table.append(rows(6))
+    assert [[row[0] for row in batch] for batch in read(frame("icefloe"), "python")] == [[6]]
+    table.append(rows(7))
+    assert [[row[0] for row in batch] for batch in read(frame("icefloe_python"), "classic")] == [[6, 7]]
+    if spark.version < "4.1":
+        return
+    target = lake.create_table("db.target", table.schema())
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "1.json").write_text('{"id": 1}')
+    for source in ("icefloe_python", "icefloe", "icefloe_python"):
+        checkpoint = tmp_path / "written"
+        for path in checkpoint.glob("commits/*"):
+            path.unlink()  # as if the process was killed before Spark recorded the epoch
+        stream = spark.readStream.schema("id BIGINT").json(str(tmp_path / "source"))
+        query = stream.writeStream.format(source).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        query.start("lake.db.target").awaitTermination()
+        assert target.refresh().scan().to_arrow()["id"].to_pylist() == [1]
+
+
+def offsets(checkpoint: Path) -> list[Any]:
+    """Return the offsets in a checkpoint, in order."""
+    return [
+        json.loads((checkpoint / "offsets" / str(number)).read_text().splitlines()[-1])
+        for number in range(len(list(checkpoint.glob("offsets/[0-9]*"))))
+    ]

@@ -31,7 +31,7 @@ SNAPSHOT_ID, BRANCH, TAG, AS_OF = "snapshot-id", "branch", "tag", "as-of-timesta
 START, END = "start-snapshot-id", "end-snapshot-id"
 COLUMNS, WHERE, TOLERANT, OVERWRITE_MODE = "columns", "where", "tolerant", "overwrite-mode"
 SNAPSHOT_PROPERTY = "snapshot-property."
-_OPTION_NAMES = (
+OPTION_NAMES = (
     CATALOG,
     TABLE,
     PATH,
@@ -187,7 +187,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         snapshot_properties={
             key[len(SNAPSHOT_PROPERTY) :]: value for key, value in options.items() if key.lower().startswith(SNAPSHOT_PROPERTY)
         },
-        properties={key: value for key, value in values.items() if key not in _OPTION_NAMES and not key.startswith(SNAPSHOT_PROPERTY)},
+        properties={key: value for key, value in values.items() if key not in OPTION_NAMES and not key.startswith(SNAPSHOT_PROPERTY)},
     )
 
 
@@ -308,10 +308,10 @@ def _check_names(values: Mapping[str, str]) -> None:
         if name in SPARK_POINTS:
             raise InvalidInputError(f"there is no option {name!r} here", next_step=f"give one of {', '.join(_POINTS)}")
         _, dot, rest = name.partition(".")
-        if name in _OPTION_NAMES:
+        if name in OPTION_NAMES:
             continue
         # Other names with a dot are properties of the catalog.
-        similar = similar_name(name, (SNAPSHOT_PROPERTY,) if dot else _OPTION_NAMES)
+        similar = similar_name(name, (SNAPSHOT_PROPERTY,) if dot else OPTION_NAMES)
         if similar is not None:
             raise InvalidInputError(f"there is no option {name!r}", next_step=f"write {similar + rest!r}")
 

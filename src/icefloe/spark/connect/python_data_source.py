@@ -1,25 +1,21 @@
 """The Python data source `icefloe`: Spark's tasks read and write a table with Python code, without a JVM in this process.
 
-`connect_options.py` parses its options, `spark/scan/python_scan.py` reads the rows of a task, and `table_writer.py` writes them. `register.py` registers it.
+`connect_options.py` parses its options, `spark/scan/python_scan.py` reads the rows of a task, and `table_writer.py` writes them. `stream_reader.py` and
+`stream_writer.py` do the same for streams. `register.py` registers it.
 Spec: Data File Fields; Scan Planning; Column Projection; Writing Data Files.
 """
 
-import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from icefloe.datafile.deletes.delete_loader import DeleteLoader
 from icefloe.errors import NoSuchFileError, SchemaMismatchError
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.warnings_once import warn_once
-from icefloe.scan.file_scan_task import FileScanTask
 from icefloe.spark.connect.connect_filters import as_row_filter
 from icefloe.spark.connect.connect_options import (
     READ_ID,
@@ -30,60 +26,29 @@ from icefloe.spark.connect.connect_options import (
     parse_options,
     to_scan,
 )
+from icefloe.spark.connect.stream_reader import StreamReader, stream_reader
+from icefloe.spark.connect.stream_writer import stream_writer
 from icefloe.spark.connect.table_writer import TableWriter
+from icefloe.spark.connect.task_partitions import (
+    BYTES_PER_TASK,
+    UNUSED_BY_PYTHON,
+    TasksPartition,
+    bytes_per_task,
+    check_types,
+    pack_tasks,
+    rows_of_tasks,
+)
 from icefloe.spark.jobs.task_errors import UNSEEN_FILE, TaskErrors
 from icefloe.spark.scan.python_scan import TaskReader
 from icefloe.spark.scan.read_options import UNUSED_BY_QUERIES
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import And, BooleanExpression
-from icefloe.spec.manifest.data_file import FileFormat
-from icefloe.spec.metadata.table_properties import NAME_MAPPING, SPLIT_SIZE
+from icefloe.spec.metadata.table_properties import NAME_MAPPING
 from icefloe.spec.ports import FileIO
 
 FORMAT = "icefloe"
-SPLIT_OPTION = "split-size"
-# Options of Java's Iceberg that have no effect on this source, in addition to those without effect on any read.
-UNUSED_BY_SOURCE = UNUSED_BY_QUERIES | dict.fromkeys(
-    ("file-open-cost", "vectorization-enabled", "batch-size", "aggregate-push-down-enabled"),
-    "the data source reads files through Python, in Arrow batches, and leaves aggregates to Spark",
-)
-# In Arrow's schema timestamps are in UTC by default until Spark 4.1; from 4.2 on the zone is a required argument.
-_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-# Bytes of data files for one Spark task, and the cost of opening a file in bytes: Spark's defaults (spark.sql.files.maxPartitionBytes, openCostInBytes).
-BYTES_PER_TASK = 128 * 1024 * 1024
-OPEN_COST_BYTES = 4 * 1024 * 1024
-_OPEN_END = 2**62
-
-
-def pack_tasks(tasks: Iterable[FileScanTask], *, bytes_per_task: int = BYTES_PER_TASK) -> Iterator[tuple[FileScanTask, ...]]:
-    """Group scan tasks, in order, into groups of about `bytes_per_task` bytes. A larger Parquet file is split at row groups into several scan tasks."""
-    group: list[FileScanTask] = []
-    size = 0
-    for task in tasks:
-        for part, length in _split_task(task, bytes_per_task):
-            cost = max(length, min(OPEN_COST_BYTES, bytes_per_task))
-            if group and size + cost > bytes_per_task:
-                yield tuple(group)
-                group, size = [], 0
-            group.append(part)
-            size += cost
-    if group:
-        yield tuple(group)
-
-
-def _split_task(task: FileScanTask, bytes_per_task: int) -> Iterator[tuple[FileScanTask, int]]:
-    """Split a scan task into tasks of whole row groups, each with its length in bytes. A task has over `bytes_per_task` only if it is one row group."""
-    start, end = task.start, task.start + task.length
-    offsets = sorted(offset for offset in task.file.split_offsets or () if start < offset < end)
-    if task.file.file_format is not FileFormat.PARQUET or not offsets or task.length <= bytes_per_task:
-        yield task, task.length
-        return
-    for offset, after in pairwise([*offsets, end]):
-        if after - start > bytes_per_task and offset > start:
-            yield replace(task, start=start, length=offset - start), offset - start
-            start = offset
-    # The last part has no end, because the file may be longer than the manifest states.
-    yield replace(task, start=start, length=_OPEN_END - start), end - start
+# Options of Java's Iceberg that have no effect on a query.
+UNUSED_BY_SOURCE = {**UNUSED_BY_QUERIES, **UNUSED_BY_PYTHON}
 
 
 class IcefloeSource(DataSource):
@@ -117,17 +82,23 @@ class IcefloeSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the columns in `schema`, which Spark takes from the method `schema` or the user has set."""
         scan = self._scan().select(*schema.names)
-        _check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
+        check_types(schema, schema_to_struct(scan.projection(), field_ids=False), scan.table_name)
         options = {name.lower(): text for name, text in self.options.items()}
         for name in options.keys() & UNUSED_BY_SOURCE.keys():
             warn_once("", "read option", name, UNUSED_BY_SOURCE[name])
-        properties = scan.metadata.properties if SPLIT_OPTION not in options else {SPLIT_SIZE.name: options[SPLIT_OPTION]}
-        bytes_per_task = SPLIT_SIZE.read(properties) or BYTES_PER_TASK
-        return (PushingReader if self.pushes_filters else SourceReader)(scan, schema, bytes_per_task)
+        return (PushingReader if self.pushes_filters else SourceReader)(scan, schema, bytes_per_task(options, scan.metadata.properties))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer that appends the rows, or with `overwrite` replaces all rows of the table."""
         return TableWriter(parse_options(self.options), self.registered, schema, overwrite=overwrite)
+
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 Spark's name
+        """Return a reader of the columns in `schema` for a stream. It reads what is committed later, whatever metadata Spark took the columns from."""
+        return stream_reader(self.options, self.registered, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 Spark's name
+        """Return a writer for a stream that appends the rows of each epoch, or with `overwrite` replaces all rows of the table by them."""
+        return stream_writer(self.options, self.registered, schema, overwrite=overwrite)
 
     def _scan(self) -> DataScan:
         if self._pinned is not None:
@@ -146,13 +117,6 @@ class IcebergSource(IcefloeSource):
     def name(cls) -> str:
         """Return the name of the format."""
         return "iceberg"
-
-
-@dataclass
-class TasksPartition(InputPartition):
-    """The scan tasks that one Spark task reads."""
-
-    tasks: tuple[FileScanTask, ...]
 
 
 class SourceReader(DataSourceReader):
@@ -183,10 +147,7 @@ class SourceReader(DataSourceReader):
         """Yield the rows of a partition, with the Arrow types that Spark expects for the columns."""
         if not isinstance(partition, TasksPartition):  # Spark passes a partition object of its own if a plan has no files
             return
-        form = to_arrow_schema(self._schema, **_IN_UTC)
-        for task in partition.tasks:
-            for batch in self._rows.rows(task):
-                yield _cast_batch(batch, form)
+        yield from rows_of_tasks(self._rows, partition.tasks, self._schema)
 
     def _planned_scan(self) -> DataScan:
         if self._scan is None:
@@ -211,24 +172,3 @@ class PushingReader(SourceReader):
                 accepted.append(expression)
         if accepted:
             self._row_filter = accepted[0] if len(accepted) == 1 else And(*accepted)
-
-
-def _cast_batch(batch: pa.RecordBatch, form: pa.Schema) -> pa.RecordBatch:
-    """Cast the columns of a batch to the types that Spark expects."""
-    arrays = [array if array.type == field.type else array.cast(field.type) for array, field in zip(batch.columns, form, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=form)
-
-
-def _check_types(schema: StructType, table_columns: StructType, table_name: str) -> None:
-    kinds = {field.name: field.dataType.simpleString() for field in table_columns}
-    mismatches = [
-        f"{field.name} is {kinds.get(field.name)}, not {field.dataType.simpleString()}"
-        for field in schema
-        if kinds.get(field.name) != field.dataType.simpleString()
-    ]
-    if mismatches:
-        raise SchemaMismatchError(
-            f"the columns of .schema(...) are not those of {table_name}: {', '.join(mismatches)}",
-            table=table_name,
-            next_step="read without .schema(...) and cast the columns; choose some with the option columns",
-        )

@@ -50,9 +50,9 @@ class TableWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: SourceOptions, registered: RegisteredCatalogs, rows: StructType, *, overwrite: bool) -> None:
-        _check(options, overwrite=overwrite)
+        check_options(options, overwrite=overwrite)
         self._options, self._registered, self._overwrite = options, registered, overwrite
-        table = _load_writable_table(options, registered)
+        table = load_writable_table(options, registered)
         check_branch(table.handle, table.metadata, self._branch)
         check_fits(rows, table.schema())
         self._io: FileIO = table.io
@@ -97,7 +97,7 @@ class TableWriter(DataSourceArrowWriter):
     def _table_to_commit_to(self, files: Sequence[DataFile]) -> Table:
         try:
             check_files_exist(self._task.target, (file.file_path for file in files))
-            table = _load_writable_table(self._options, self._registered)
+            table = load_writable_table(self._options, self._registered)
             check_branch(table.handle, table.metadata, self._branch)
         except IcefloeError:
             self._delete(files)  # the commit has not begun, so that no metadata refers to the files
@@ -114,7 +114,8 @@ class TableWriter(DataSourceArrowWriter):
         return self._options.branch or MAIN
 
 
-def _check(options: SourceOptions, *, overwrite: bool) -> None:
+def check_options(options: SourceOptions, *, overwrite: bool) -> None:
+    """Raise `InvalidInputError` or `UnsupportedFeatureError` for options that a write by the data source does not have."""
     unsupported = sorted(set(options.properties) & _UNSUPPORTED_OPTIONS)
     if unsupported:
         raise UnsupportedFeatureError(
@@ -138,7 +139,8 @@ def _check(options: SourceOptions, *, overwrite: bool) -> None:
         )
 
 
-def _load_writable_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table:
+def load_writable_table(options: SourceOptions, registered: RegisteredCatalogs) -> Table:
+    """Load the table that the options name from its catalog. Raises `InvalidInputError` if they do not name a catalog."""
     if options.path is not None and is_location(options.path):
         raise InvalidInputError(
             f"{options.path} is the location of a table, and a write needs its catalog",

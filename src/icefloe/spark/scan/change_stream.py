@@ -19,9 +19,10 @@ from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import new_object
 from icefloe.spark.scan.changelog_rows import changelog_rows, changelog_struct, check_changelog_names
 from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream, StreamScan
-from icefloe.spark.scan.read_options import PushedQuery, changes_need_stream
+from icefloe.spark.scan.read_options import PushedQuery, changes_need_stream, is_tolerant
 from icefloe.spark.scan.scan_plans import ScanPlans
 from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable
+from icefloe.spark.scan.stream_batches import StreamBatches
 from icefloe.spark.scan.stream_options import change_stream_rules, deduplication_of, first_snapshot_of, updates_are_computed
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import wkb_to_geo
@@ -60,40 +61,22 @@ class ChangesOfStream:
         )
 
 
-class SparkChangeStream(SparkMicroBatchStream):
-    """A stream of the rows that snapshots of a branch inserted, deleted and updated.
-
-    The changes of a snapshot are in one batch. Rows have the schema that the table had when Spark loaded it.
-    """
+class ChangeBatches(StreamBatches):
+    """The batches of a stream of changes. The changes of a snapshot are in one batch."""
 
     def __init__(self, pushed: PushedScan, changes: ChangesOfStream) -> None:
         options = pushed.query["options"]
-        super().__init__(pushed, change_stream_rules(options, has_start=changes.start is not None))
+        rules = change_stream_rules(options, has_start=changes.start is not None)
+        super().__init__(pushed.selected, options, rules, is_tolerant=is_tolerant(pushed.query))
         self._changes = changes
-        self._scan_of(self._table.metadata, ()).identity  # noqa: B018 raises the error about updates before the query runs
 
-    @connector_method
     def description(self) -> str:
         """Return the text for progress reports and EXPLAIN."""
         return super().description().replace("Icefloe stream of", "Icefloe stream of the changes of", 1)
 
-    @connector_method
-    def rows(self, start: str, end: str, columns: list[str]) -> Any:
-        """Return the changes of a batch as a Java object `ChangedRows`. The names are those of columns."""
-        begin, last = self._parse(start), self._parse(end)
-        planner = self._planner(refreshes=self._table.metadata.snapshot_by_id(last.snapshot_id) is None)
-        batch = planner.changes(begin, last, self._schema)
-        frames, size = [], 0
-        for scan, plans in self._parts_of(planner.metadata, batch):
-            frames.append(changelog_rows(self._session, scan, columns, plans))
-            size += sum(changes.plan.bytes for changes in plans)
-        struct = changelog_struct(self._selection.table)
-        rows = reduce(DataFrame.unionAll, frames)
-        rows = wkb_to_geo(rows, type(struct)([struct[name] for name in columns]))
-        return new_object(self._pushed.spark, "ChangedRows", rows._jdf, 1 + size // _BYTES_OF_A_PARTITION, self.description())
-
-    def _planner(self, *, refreshes: bool) -> ChangeBatchPlanner:
-        state = self._planner_state(refreshes=refreshes)
+    def planner(self, *, refreshes: bool) -> ChangeBatchPlanner:
+        """Return the planner for the table in its state that was loaded last, or with `refreshes` in its current state."""
+        state = self.planner_state(refreshes=refreshes)
         head, start = state["head"], self._changes.start
 
         def first_snapshots() -> Sequence[Snapshot]:
@@ -102,6 +85,35 @@ class SparkChangeStream(SparkMicroBatchStream):
             )
 
         return ChangeBatchPlanner(**state, first_snapshots=None if start is None else first_snapshots)
+
+
+class SparkChangeStream(SparkMicroBatchStream):
+    """A stream of the rows that snapshots of a branch inserted, deleted and updated.
+
+    Rows have the schema that the table had when Spark loaded it.
+    """
+
+    def __init__(self, pushed: PushedScan, changes: ChangesOfStream) -> None:
+        self._change_batches = ChangeBatches(pushed, changes)
+        super().__init__(pushed, self._change_batches)
+        self._changes = changes
+        self._scan_of(self._batches.table.metadata, ()).identity  # noqa: B018 raises the error about updates before the query runs
+
+    @connector_method
+    def rows(self, start: str, end: str, columns: list[str]) -> Any:
+        """Return the changes of a batch as a Java object `ChangedRows`. The names are those of columns."""
+        batches = self._change_batches
+        begin, last = batches.parse(start), batches.parse(end)
+        planner = batches.planner(refreshes=batches.is_outdated(last))
+        batch = planner.changes(begin, last, batches.schema)
+        frames, size = [], 0
+        for scan, plans in self._parts_of(planner.metadata, batch):
+            frames.append(changelog_rows(self._session, scan, columns, plans))
+            size += sum(changes.plan.bytes for changes in plans)
+        struct = changelog_struct(batches.selection.table)
+        rows = reduce(DataFrame.unionAll, frames)
+        rows = wkb_to_geo(rows, type(struct)([struct[name] for name in columns]))
+        return new_object(self._pushed.spark, "ChangedRows", rows._jdf, 1 + size // _BYTES_OF_A_PARTITION, self.description())
 
     def _parts_of(self, metadata: TableMetadata, batch: BatchOfChanges) -> Sequence[tuple[ChangeScan, Sequence[SnapshotChanges]]]:
         """Return the scans of a batch with their planned changes: of the rows with which the stream begins, and of the changes of snapshots."""
@@ -114,12 +126,12 @@ class SparkChangeStream(SparkMicroBatchStream):
 
     def _scan_of(self, metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> ChangeScan:
         """Return a scan of the changes of snapshots with the schema of the stream, whatever the table's current schema is."""
-        schema = self._schema
+        schema = self._batches.schema
         schemas: Sequence[Schema] = [*(other for other in metadata.schemas if other.schema_id != schema.schema_id), schema]
         return ChangeScan(
-            table_name=self._table.full_name,
+            table_name=self._batches.table.full_name,
             metadata=replace(metadata, schemas=schemas, current_schema_id=schema.schema_id),  # type: ignore[arg-type] # the constructor converts it
-            io=self._table.io,
+            io=self._batches.table.io,
             snapshots=snapshots,
             deduplication=self._changes.deduplication,
             computes_updates=self._changes.computes_updates,
