@@ -17,7 +17,7 @@ from icefloe.errors import AvroFormatError, InvalidPropertyError, NoSuchFileErro
 from icefloe.io import manifest_cache
 from icefloe.io.file_io_by_scheme import SchemeFileIO
 from icefloe.io.manifest_cache import CacheSettings, ManifestCache, cached_manifests, clear_manifest_caches, memory_of
-from icefloe.operations import data_scan
+from icefloe.operations import data_scan, parallel_requests
 from icefloe.scan import manifest_group
 from icefloe.spec.manifest import manifest_reader
 from icefloe.spec.manifest.manifest_reader import read_live_entries
@@ -199,7 +199,7 @@ def test_only_a_plan_that_has_manifests_to_decode_starts_threads(
         return map(function, items)
 
     monkeypatch.setattr(data_scan, "in_threads", in_threads)
-    monkeypatch.setattr(data_scan, "SERIAL_BYTES", 0)
+    monkeypatch.setattr(parallel_requests, "SERIAL_BYTES", 0)
     first = [files_of(table), files_of(table, "id > 15")]
     assert len(calls) == 2  # the second plan has other statistics
     decoded.clear()

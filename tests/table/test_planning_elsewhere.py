@@ -15,7 +15,7 @@ from tests.spark.merge_on_read import delete_keys_everywhere, delete_positions
 
 from icefloe import SqlCatalog
 from icefloe.io.manifest_cache import clear_manifest_caches
-from icefloe.operations import data_scan
+from icefloe.operations import data_scan, parallel_requests
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.table import Table
 
@@ -109,11 +109,11 @@ def test_no_thread_starts_for_few_small_local_manifests(table: Table, monkeypatc
     assert not threads
     # One byte less than the manifests have, and threads read them; a planner that is chosen by the caller always does.
     clear_manifest_caches()
-    monkeypatch.setattr(data_scan, "SERIAL_BYTES", plan.manifest_bytes_read)
+    monkeypatch.setattr(parallel_requests, "SERIAL_BYTES", plan.manifest_bytes_read)
     assert list(table.scan("id > 5").plan().tasks()) == list(plan.tasks())
     assert not threads
     clear_manifest_caches()
-    monkeypatch.setattr(data_scan, "SERIAL_BYTES", plan.manifest_bytes_read - 1)
+    monkeypatch.setattr(parallel_requests, "SERIAL_BYTES", plan.manifest_bytes_read - 1)
     assert list(table.scan("id > 5").plan().tasks()) == list(plan.tasks())
     assert threads
     threads.clear()
