@@ -339,6 +339,17 @@ def test_a_missing_file_is_reported_as_one_that_the_workers_do_not_see(lake: Sql
         list(reader.read(parts[0]))
 
 
+def test_a_database_is_found_from_another_working_directory_and_opened_once(
+    lake: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table_of(lake)
+    monkeypatch.chdir(tmp_path)
+    recipe = CatalogRecipe.of(SqlCatalog("lake", uri="sqlite:///catalog.db", warehouse="warehouse"))
+    monkeypatch.chdir("/")
+    assert recipe.catalog().load_table("db.t").scan().count() == 5
+    assert recipe.catalog() is recipe.catalog()
+
+
 def test_a_catalog_is_not_created_where_its_database_does_not_exist(lake: SqlCatalog, tmp_path: Path) -> None:
     recipe = CatalogRecipe.of(lake)
     lake.close()

@@ -288,6 +288,7 @@ def test_a_branch_and_a_folder_are_streams(lake: SqlCatalog, table: Table, tmp_p
     ("options", "words"),
     [
         ({"streaming-max-file-per-micro-batch": "1"}, "(?s)no option 'streaming-max-file-per-micro-batch'.*write 'streaming-max-files"),
+        ({"maxFilesPerTrigger": "1"}, "write 'streaming-max-files-per-micro-batch'"),
         ({"stream-from-timestmp": "1"}, "write 'stream-from-timestamp'"),
         ({"streaming-skip-delete-snapshots": "yes"}, "is 'yes', which is not true or false"),
         ({"streaming-max-rows-per-micro-batch": "0"}, "a whole number of at least 1|since 4.2"),

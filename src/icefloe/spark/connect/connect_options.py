@@ -6,6 +6,7 @@ All other options are properties of the catalog and its storage. `python_data_so
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_config import known_catalogs
@@ -21,6 +22,7 @@ from icefloe.similar_names import similar_name
 from icefloe.spark.jobs.task_errors import key_of_this_process
 from icefloe.spark.scan.table_selector import timestamp_ms
 from icefloe.spec.ports import FileIO
+from icefloe.stores.sql_engine import uri_elsewhere
 from icefloe.table.static_table import StaticTable
 from icefloe.table.table import Table
 
@@ -92,17 +94,25 @@ class CatalogRecipe:
                 f"catalog {catalog.name!r} exists in this process only, and Spark's server is another process",
                 next_step="use a catalog in a database or a folder that the server can open too",
             )
+        if isinstance(catalog, SqlCatalog):  # the server has another working directory
+            properties["uri"] = uri_elsewhere(catalog.name, uri, catalog.engine.url)
         return cls(kind=type(catalog), name=catalog.name, properties=properties)
 
     def catalog(self) -> Catalog:
-        """Open the catalog. Its database must exist already.
+        """Return the catalog, which is opened once in a process. Its database must exist already.
 
         Raises:
             StorageUnavailableError: The database does not exist on this machine.
         """
         # The database exists, because the catalog was open when it was registered; creating a new one on another machine would give an empty catalog.
-        opened = {**self.properties, "init_catalog_tables": "false"} if issubclass(self.kind, SqlCatalog) else self.properties
-        return self.kind(self.name, **opened)  # type: ignore[arg-type]  # each kind takes its properties so
+        properties = {**self.properties, "init_catalog_tables": "false"} if issubclass(self.kind, SqlCatalog) else self.properties
+        return _open_catalog(self.kind, self.name, tuple(sorted(properties.items())))
+
+
+# Spark's Python processes on the driver serve one epoch of a stream after the other; a catalog for each would keep connections until garbage is collected.
+@lru_cache(maxsize=16)
+def _open_catalog(kind: type[Catalog], name: str, properties: tuple[tuple[str, str], ...]) -> Catalog:
+    return kind(name, **dict(properties))  # type: ignore[arg-type]  # each kind takes its properties so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,8 @@ _OF_ONE_STATE = ("snapshot-id", "tag", "as-of-timestamp", "versionasof", "timest
 _START = "start-snapshot-id"
 # Options of streams of appended rows, which streams of changes do not have: deletes and overwrites are changes as others.
 _OF_APPENDS = (SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES)
+# Limits of other sources of streams, by which users may mean those of Iceberg.
+_LIMITS_ELSEWHERE = {"maxfilespertrigger": MAX_FILES, "maxrowspertrigger": MAX_ROWS, "maxbytespertrigger": MAX_BYTES}
 # Options of Spark's clause CHANGES, which are not those of the read mode `changes`.
 _OF_CLAUSE = ("startingversion", "endingversion", "startingtimestamp", "endingtimestamp", "startingboundinclusive", "endingboundinclusive")
 
@@ -194,7 +196,10 @@ def first_snapshot_of_clause(options: Mapping[str, str], start: Bound | None) ->
 
 
 def read_limits(options: Mapping[str, str]) -> ReadLimits:
-    """Parse the limits of a batch. Raises `InvalidInputError` if a value is not a whole number of at least 1."""
+    """Parse the limits of a batch. Raises `InvalidInputError` if a value is not a whole number of at least 1, or an option is that of another source."""
+    for name in options:
+        if name.lower() in _LIMITS_ELSEWHERE:
+            raise InvalidInputError(f"there is no read option {name!r}", next_step=f"write {_LIMITS_ELSEWHERE[name.lower()]!r}")
     files, rows, size = (_parse(options, name, _count, None) for name in (MAX_FILES, MAX_ROWS, MAX_BYTES))
     return ReadLimits(files=files, rows=rows, bytes=size)
 
