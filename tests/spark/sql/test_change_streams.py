@@ -322,6 +322,8 @@ def test_a_branch_a_folder_and_bounds_of_the_clause_are_streams_and_other_ends_a
     assert sorted(row[0] for row in read(spark.readStream.option("startingVersion", first).changes("lake.db.t"), "inclusive")[0]) == [1, 2]
     with pytest.raises(Exception, match="has an end, and a stream waits for further snapshots"):
         read(spark.readStream.options(startingVersion=first, endingVersion=first).changes("lake.db.t"), "end")
+    with pytest.raises(Exception, match=r"there is no read option 'startVersion'[\s\S]*write 'startingversion'"):
+        read(spark.readStream.option("startVersion", first).changes("lake.db.t"), "misspelt")
     with pytest.raises(Exception, match="would depend on which snapshots are in a batch"):
         read(spark.readStream.option("deduplicationMode", "netChanges").changes("lake.db.t"), "net")
     assert sorted(row.id for row in spark.read.changes("lake.db.t").collect()) == [1, 2], "without bounds, all changes"

@@ -60,6 +60,38 @@ for place, statement in itertools.product(("script", "notebook"), statements):
 """
 
 
+WAITING = """
+import os, signal, sys, threading, time
+from icefloe.catalog.catalog_loader import load_catalog
+from icefloe.spark import session
+lake = load_catalog("lake", type="sql", uri=f"sqlite:///{sys.argv[1]}/c.db", warehouse=sys.argv[1])
+spark = session(catalogs={"lake": lake}, master="local[2]", **{"spark.driver.memory": "700m"})
+spark.sql("CREATE NAMESPACE lake.a")
+spark.sql("CREATE TABLE lake.a.t (id bigint)")
+spark.sql("INSERT INTO lake.a.t VALUES (1), (2)")
+stream = spark.readStream.format("iceberg").option("read.mode", "changes").load("lake.a.t").writeStream.format("noop")
+query = stream.option("checkpointLocation", sys.argv[1] + "/checkpoint").start()
+query.processAllAvailable()  # and waits for further snapshots
+for wait in (query.awaitTermination, lambda: query.awaitTermination(300), spark.streams.awaitAnyTermination):
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begin = time.monotonic()
+    try:
+        wait()
+    except KeyboardInterrupt:
+        print(time.monotonic() - begin < 60, query.isActive, spark.table("lake.a.t").count())
+query.stop()
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_wait_for_a_stream_that_has_nothing_to_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING, str(tmp_path)], env={**os.environ}, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["True True 2"] * 3
+
+
 @pytest.mark.slow
 def test_ctrl_c_ends_a_statement_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -20,12 +20,15 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+# Methods of Spark that wait for a streaming query, which may have no job that could be cancelled.
+_WAITS = ("StreamExecution.awaitTermination", "StreamingQueryManager.awaitAnyTermination")
 # Modules whose code runs between a call to the JVM and its reply.
 _MODULES_OF_A_CALL = ("py4j.", "socket")
 _MARK = "raises_interrupts_after_replies"
 _RETRY_SECONDS = 0.5
 _interrupt_pending = threading.Event()  # if set, an interrupt is raised as soon as the JVM has replied to the main thread
 _cancelling = threading.Lock()  # held while jobs are cancelled for a pending interrupt, so that the next statement begins afterwards
+_served_by: list[Any] = []  # the thread of the JVM that runs the calls of the main thread, a `JavaObject`
 
 
 def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
@@ -41,7 +44,9 @@ def cancel_jobs_on_interrupt(spark: SparkSession) -> None:
         return
     is_of_pyspark = (getattr(handler, "__module__", None) or "").startswith("pyspark.")
     if is_of_pyspark or handler is signal.default_int_handler:
-        _raise_pending_interrupts(spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]  # a classic session has one
+        gateway: Any = spark.sparkContext._gateway
+        _raise_pending_interrupts(gateway._gateway_client)
+        _served_by[:] = [gateway.jvm.java.lang.Thread.currentThread()]
     if is_of_pyspark:
         signal.signal(signal.SIGINT, _on_interrupt)
 
@@ -88,7 +93,17 @@ def _cancel_jobs_of_call() -> None:
             if not _interrupt_pending.is_set():
                 return
             _cancel_jobs()
+            _end_wait_for_stream()
         time.sleep(_RETRY_SECONDS)
+
+
+def _end_wait_for_stream() -> None:
+    """End the call of the main thread if it waits for a streaming query. The query itself continues."""
+    with suppress(Py4JError):
+        for thread in _served_by:
+            stack = [str(frame) for frame in thread.getStackTrace()]
+            if any(method in frame for frame in stack for method in _WAITS):
+                thread.interrupt()
 
 
 @contextmanager

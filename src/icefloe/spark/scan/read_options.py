@@ -51,6 +51,15 @@ FROM_TIMESTAMP = "stream-from-timestamp"
 MAX_FILES, MAX_ROWS, MAX_BYTES = (f"streaming-max-{unit}-per-micro-batch" for unit in ("files", "rows", "bytes"))
 READ_MODE, DEDUPLICATION, COMPUTE_UPDATES = "read.mode", "deduplicationMode", "computeUpdates"
 _ROWS_MODE, CHANGES_MODE = "rows", "changes"  # the values of `READ_MODE`
+# Options of Spark's clause CHANGES, in lower case.
+OPTIONS_OF_CLAUSE = (
+    "startingversion",
+    "endingversion",
+    "startingtimestamp",
+    "endingtimestamp",
+    "startingboundinclusive",
+    "endingboundinclusive",
+)
 _OPTIONS_OF_ROWS = (FROM_TIMESTAMP, MAX_FILES, MAX_ROWS, MAX_BYTES, SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES, ON_MISSING)
 STREAM_OPTION_NAMES = (*_OPTIONS_OF_ROWS, READ_MODE, DEDUPLICATION, COMPUTE_UPDATES)
 UNUSED_READ_OPTIONS: dict[str, str] = {
@@ -200,14 +209,18 @@ def warn_of_read_options(spark: SparkSession, options: Mapping[str, str], *, is_
     _warn(spark, "read option", {name: unused.get(name) for name in names})
 
 
-def check_read_options(options: Mapping[str, str]) -> None:
+def check_read_options(options: Mapping[str, str], *others: str) -> None:
     """Refuse options of a read that seem misspelt, because ignoring them could read a different snapshot.
+
+    Args:
+        options: The options.
+        *others: Names of options that only this read has, in lower case.
 
     Raises:
         InvalidInputError: An option seems misspelt; the error's next step has the known option.
     """
     for name in options:
-        similar = similar_name(name.lower(), _KNOWN_OPTIONS)
+        similar = similar_name(name.lower(), (*_KNOWN_OPTIONS, *others))
         if similar is not None:
             raise InvalidInputError(f"there is no read option {short_text(name)!r}", next_step=f"write {similar!r}")
 

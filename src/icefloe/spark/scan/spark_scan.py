@@ -41,6 +41,7 @@ from icefloe.spark.scan.optimizer_statistics import (
 )
 from icefloe.spark.scan.ordered_limit import order_of, plan_of_first_rows
 from icefloe.spark.scan.read_options import (
+    OPTIONS_OF_CLAUSE,
     PushedQuery,
     check_read_mode,
     check_read_options,
@@ -144,7 +145,7 @@ class ReadableTable(ScanSource):
         """Warn about settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt, or a read mode of other tables."""
         warn_of_settings(self._spark, query["settings"])
         warn_of_read_options(self._spark, query["options"], is_stream=is_stream, has_changes=self.has_changes)
-        check_read_options(query["options"])
+        check_read_options(query["options"], *(OPTIONS_OF_CLAUSE if self.has_changes else ()))
         if not self.has_changes:
             check_read_mode(query["options"], str(self.constants()["name"]), is_stream=is_stream)
 

@@ -19,6 +19,7 @@ from icefloe.spark.scan.read_options import (
     MAX_BYTES,
     MAX_FILES,
     MAX_ROWS,
+    OPTIONS_OF_CLAUSE,
     READ_MODE,
     read_mode,
 )
@@ -34,8 +35,6 @@ _START = "start-snapshot-id"
 _OF_APPENDS = (SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES)
 # Limits of other sources of streams, by which users may mean those of Iceberg.
 _LIMITS_ELSEWHERE = {"maxfilespertrigger": MAX_FILES, "maxrowspertrigger": MAX_ROWS, "maxbytespertrigger": MAX_BYTES}
-# Options of Spark's clause CHANGES, which are not those of the read mode `changes`.
-_OF_CLAUSE = ("startingversion", "endingversion", "startingtimestamp", "endingtimestamp", "startingboundinclusive", "endingboundinclusive")
 
 STREAM_OPTIONS = (
     Option(
@@ -177,7 +176,7 @@ def first_snapshot_of(options: Mapping[str, str]) -> int | None:
     Raises:
         InvalidInputError: The value is not a number, or an option is one of Spark's clause CHANGES.
     """
-    of_clause = sorted(name for name in options if name.lower() in _OF_CLAUSE)
+    of_clause = sorted(name for name in options if name.lower() in OPTIONS_OF_CLAUSE)
     if of_clause:
         raise InvalidInputError(
             f"a stream is read with {READ_MODE}={CHANGES_MODE} and {of_clause[0]}, an option of readStream.changes of Spark 4.2 and later",
