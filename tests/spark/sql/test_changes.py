@@ -190,10 +190,12 @@ def test_rows_with_equal_identifiers_are_an_error_that_names_them_where_rows_hav
         assert sorted(sql(query.format(3, last[3]))) == [("a", "delete"), ("b", "delete"), ("c", "insert")]
 
 
-def test_copied_rows_of_a_table_of_maps_are_found_in_many_partitions(spark: SparkSession, lake: SqlCatalog) -> None:
-    schema = pa.schema([("m", pa.map_(pa.string(), pa.float64())), ("s", pa.struct([("n", pa.map_(pa.int32(), pa.list_(pa.string())))]))])
+def test_copied_rows_of_a_table_of_maps_with_any_names_are_found_in_many_partitions(spark: SparkSession, lake: SqlCatalog) -> None:
+    schema = pa.schema(
+        [("m", pa.map_(pa.string(), pa.float64())), ("s.`t", pa.struct([("n", pa.map_(pa.int32(), pa.list_(pa.string())))]))]
+    )
     rows = pa.Table.from_pylist(
-        [{"m": [("a", float(number)), ("b", float("nan"))], "s": {"n": [(number, ["x", None])]}} for number in range(400)], schema=schema
+        [{"m": [("a", float(number)), ("b", float("nan"))], "s.`t": {"n": [(number, ["x", None])]}} for number in range(400)], schema=schema
     )
     table = lake.create_table("db.maps", schema)
     table.append(rows)
@@ -208,7 +210,7 @@ def test_copied_rows_of_a_table_of_maps_are_found_in_many_partitions(spark: Spar
         assert frame.rdd.getNumPartitions() > 1
     finally:
         spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    add_hash = HashAdder(("m", "s"))
+    add_hash = HashAdder(("m", "s.`t"))
     hashes = [batch.column(2).to_pylist() for batch in add_hash(rows.to_batches() + rows.take([3, 300]).to_batches())]
     assert (len(set(hashes[0])), hashes[1]) == (400, [hashes[0][3], hashes[0][300]])
 

@@ -395,13 +395,15 @@ def cancelled_by_value(rows: DataFrame, compared: Sequence[str], columns: Sequen
         columns: The columns of the rows, without those of the change.
     """
     types = {column.name: column.field_type for column in columns}
-    keys = [name for name in compared if name in types and _can_be_hashed(types[name])]
-    hashed, schema = rows, rows.schema
+    # mapInArrow parses each column name as a path through structs, which a dot in a name would break.
+    numbered = {name: f"column_{ordinal}" for ordinal, name in enumerate(rows.columns)}
+    parts, compared_here = rows.toDF(*numbered.values()), tuple(numbered[name] for name in compared)
+    keys = [numbered[name] for name in compared if name in types and _can_be_hashed(types[name])]
     if not keys:  # Spark has no hash of maps and variants
-        hashed = rows.mapInArrow(HashAdder(tuple(compared)), StructType([*schema.fields, StructField(_HASH, LongType(), False)]))
-        keys = [_HASH]
-    parts = hashed.repartition(*map(column_named, keys), *(column_named(name) for name in compared if name not in types))
-    return parts.drop(_HASH).mapInArrow(PairCanceller(tuple(compared)), schema)
+        with_hash = StructType([*parts.schema.fields, StructField(_HASH, LongType(), False)])
+        parts, keys = parts.mapInArrow(HashAdder(compared_here), with_hash), [_HASH]
+    parts = parts.repartition(*map(column_named, keys), *(column_named(numbered[name]) for name in compared if name not in types))
+    return parts.drop(_HASH).mapInArrow(PairCanceller(tuple(rows.columns), tuple(compared)), rows.schema)
 
 
 def _can_be_hashed(kind: IcebergType) -> bool:
@@ -428,8 +430,14 @@ class HashAdder:
 
 @dataclass(frozen=True)
 class PairCanceller:
-    """A function for `mapInArrow`: it takes the changes of a partition, and returns those that no equal change of the partition cancels; see `cancel_pairs`."""
+    """A function for `mapInArrow`: it takes the changes of a partition, and returns those that no equal change of the partition cancels; see `cancel_pairs`.
 
+    Attributes:
+        names: The names of the columns of the changes, in place of those of the batches.
+        compared: The names of the compared columns.
+    """
+
+    names: tuple[str, ...]
     compared: tuple[str, ...]
     errors: TaskErrors = field(default_factory=TaskErrors)
 
@@ -438,7 +446,7 @@ class PairCanceller:
         received = [batch for batch in batches if batch.num_rows]
         if received:
             with self.errors.carry():
-                rows = pa.Table.from_batches(received)
+                rows = pa.Table.from_batches(received).rename_columns(list(self.names))
                 rows = cancel_pairs(rows.take(np.argsort(numpy_of(rows[CHANGE_ORDINAL.name]), kind="stable")), self.compared)
             yield from rows.combine_chunks().to_batches(max_chunksize=_ROWS_OF_A_BATCH)
 

@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.QueryExecution$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
@@ -114,12 +115,14 @@ public final class ChangedRows implements Scan, Batch {
     }
   }
 
-  /** Returns the plan that computes the rows. It has no adaptive execution, which would run jobs while the stream is planned, but only as many partitions as the rows need. */
+  /**
+   * Returns the plan that computes the rows. It has no adaptive execution, which would run jobs while the stream is planned, but only as many partitions as the rows need. Spark prepares it as it
+   * prepares the plans of subqueries: whether the plan of a query is adaptive depends on the settings of its session alone, and not on those here.
+   */
   synchronized SparkPlan plan() {
     if (plan != null) return plan;
     final QueryExecution execution = execution();
     SQLConf settings = execution.sparkSession().sessionState().conf().clone();
-    settings.setConfString("spark.sql.adaptive.enabled", "false");
     settings.setConfString("spark.sql.shuffle.partitions", String.valueOf(Math.min(partitions, settings.numShufflePartitions())));
     plan =
         (SparkPlan)
@@ -127,7 +130,7 @@ public final class ChangedRows implements Scan, Batch {
                 settings,
                 new AbstractFunction0() {
                   public Object apply() {
-                    return execution.executedPlan();
+                    return QueryExecution$.MODULE$.prepareExecutedPlan(execution.sparkSession(), execution.optimizedPlan());
                   }
                 });
     return plan;
