@@ -152,15 +152,13 @@ def test_the_clause_changes_has_every_bound_mode_and_option(spark: SparkSession,
 
 def test_a_changelog_view_has_net_changes_updates_and_all_types_on_every_version(sql: Run, people: Table) -> None:
     first = people.snapshots()[0].snapshot_id
-    call = (
-        "CALL lake.system.create_changelog_view(table => 'db.people', changelog_view => 'v', options => map('start-snapshot-id', '{}'), {})"
-    )
+    call = "CALL lake.system.create_changelog_view(table => 'db.people', changelog_view => 'seen', options => map('start-snapshot-id', '{}'), {})"
     sql(call.format(first, "compute_updates => true"))
-    assert sql("SELECT id, name, _change_type, place.tags['a'] FROM v WHERE id = 3 ORDER BY _change_ordinal, _change_type DESC") == [
+    assert sql("SELECT id, name, _change_type, place.tags['a'] FROM seen WHERE id = 3 ORDER BY _change_ordinal, _change_type DESC") == [
         *((3, "p3", "UPDATE_BEFORE", 3), (3, "new", "UPDATE_AFTER", 3), (3, "new", "UPDATE_BEFORE", 3), (3, "p3", "UPDATE_AFTER", 3)),
     ]
     sql(call.format(first, "net_changes => true, compute_updates => true"))
-    assert sql("SELECT id, place.tags['a'], _change_type FROM v ORDER BY id") == [(4, 4, "DELETE"), (6, 6, "DELETE")]
+    assert sql("SELECT id, place.tags['a'], _change_type FROM seen ORDER BY id") == [(4, 4, "DELETE"), (6, 6, "DELETE")]
 
 
 def test_rows_with_equal_identifiers_are_an_error_that_names_them_where_rows_have_no_ids(
@@ -175,13 +173,13 @@ def test_rows_with_equal_identifiers_are_an_error_that_names_them_where_rows_hav
         table.append(pa.table({"id": [1, 1], "v": ["a", "b"]}, schema=schema))
         table.overwrite(pa.table({"id": [1], "v": ["c"]}, schema=schema))
         last[version] = table.snapshots()[-1].snapshot_id
-        view = f"CALL lake.system.create_changelog_view(table => 'db.twice{version}', changelog_view => 'v{version}'"
+        view = f"CALL lake.system.create_changelog_view(table => 'db.twice{version}', changelog_view => 'twice{version}'"
         sql(f"{view}, identifier_columns => array('id'))")
         with pytest.raises(PySparkException, match=r"changed several rows with id = 1.*\n.*identifier columns that are unique"):
-            sql(f"SELECT * FROM v{version}")
+            sql(f"SELECT * FROM twice{version}")
         sql(f"{view}, compute_updates => true)")
-    assert sql("SELECT count(*) FROM v2") == [(5,)], "the kinds of changes are not read"
-    queries = ["SELECT v, lower(_change_type) FROM v{0} WHERE _commit_snapshot_id = {1}"]
+    assert sql("SELECT count(*) FROM twice2") == [(5,)], "the kinds of changes are not read"
+    queries = ["SELECT v, lower(_change_type) FROM twice{0} WHERE _commit_snapshot_id = {1}"]
     if spark.version >= "4.2":
         queries.append("SELECT v, _change_type FROM lake.db.twice{0} CHANGES FROM VERSION {1} WITH (computeUpdates = 'true')")
     for query in queries:
