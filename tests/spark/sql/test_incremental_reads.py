@@ -63,7 +63,7 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
         ({"start-snapshot-id": "{2}", "end-snapshot-id": "{1}"}, "lake.db.t", "is no ancestor of snapshot {1}"),
         ({"start-snapshot-id": "7"}, "lake.db.t", "snapshot 7 of .* is no ancestor"),
         ({"start-snapshot-id": "{1}", "end-snapshot-id": "7"}, "lake.db.t", "no snapshot 7"),
-        ({"start-snapshot-id": "one"}, "lake.db.t", "start-snapshot-id is 'one', not a whole number"),
+        ({"start-snapshot-id": "one"}, "lake.db.t", "start-snapshot-id is 'one', not a whole number of 64 bits"),
         ({"start-snapshot-id": "{1}"}, "lake.db.t.files", r"metadata table lake\.db\.t\.files cannot be read by start-snapshot-id"),
         ({"start-timestamp": "2", "end-timestamp": "1"}, "lake.db.t.changes", "from 2 ms to 1 ms, and a range begins before it ends"),
         ({"start-timestamp": "1", "end-timestamp": "1"}, "lake.db.t.changes", "from 1 ms to 1 ms"),

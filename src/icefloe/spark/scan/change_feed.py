@@ -304,9 +304,8 @@ class _FilesWithPositions:
 
     def tasks(self, places: Iterable[int]) -> Iterator[ChangeTask]:
         """Yield the tasks by which Python reads the files at some places."""
-        sources: dict[
-            int, dict[int, list[str]]
-        ] = {}  # by the number of the snapshot in the range and the number of the file: the kinds of changes
+        # The kinds of changes, by the number of the snapshot in the range and the number of the file.
+        sources: dict[int, dict[int, list[str]]] = {}
         by_ordinal: dict[int, SnapshotChanges] = {}
         for changes, number, kind in map(self._sources.__getitem__, places):
             by_ordinal[changes.ordinal] = changes

@@ -222,7 +222,8 @@ def check_read_options(options: Mapping[str, str], *others: str) -> None:
     for name in options:
         similar = similar_name(name.lower(), (*_KNOWN_OPTIONS, *others))
         if similar is not None:
-            raise InvalidInputError(f"there is no read option {short_text(name)!r}", next_step=f"write {similar!r}")
+            written = next((option for option in (DEDUPLICATION, COMPUTE_UPDATES) if option.lower() == similar), similar)
+            raise InvalidInputError(f"there is no read option {short_text(name)!r}", next_step=f"write {written!r}")
 
 
 def check_read_mode(options: Mapping[str, str], table_name: str, *, is_stream: bool) -> None:

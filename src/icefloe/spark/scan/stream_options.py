@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from icefloe.errors import InvalidInputError
+from icefloe.formatting import short_text
 from icefloe.operations.change_feed.change_scan import DeduplicationMode, deduplication_named
 from icefloe.operations.change_feed.snapshot_range import Bound
 from icefloe.option import Option
@@ -232,4 +233,4 @@ def _choice(name: str, text: str) -> OnMissing:
 
 
 def _invalid(name: str, text: str, allowed: str) -> InvalidInputError:
-    return InvalidInputError(f"the read option {name} is {text!r}, which is not {allowed}", next_step=f"give it {allowed}")
+    return InvalidInputError(f"the read option {name} is {short_text(text)!r}, which is not {allowed}", next_step=f"give it {allowed}")

@@ -5,11 +5,13 @@ The name in SQL, a time travel clause or options of a read select them. If a tab
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableError
+from icefloe.formatting import short_text
 from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES
 from icefloe.operations.data_scan import DataScan
 from icefloe.spec.metadata.snapshot_ref import MAIN
@@ -256,11 +258,15 @@ def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSe
 
 
 def snapshot_id_of(name: str, text: str) -> int:
-    """Return the id of a snapshot in the value of an option. Raises `InvalidInputError` if it is not a whole number."""
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInputError(f"the read option {name} is {text!r}, not a whole number", next_step="give a snapshot's id") from None
+    """Return the id of a snapshot in the value of an option. Raises `InvalidInputError` if it is not a whole number of 64 bits."""
+    snapshot_id = None
+    with suppress(ValueError):
+        snapshot_id = int(text)
+    if snapshot_id is None or not -(2**63) <= snapshot_id < 2**63:
+        raise InvalidInputError(
+            f"the read option {name} is {short_text(text)!r}, not a whole number of 64 bits", next_step="give a snapshot's id"
+        )
+    return snapshot_id
 
 
 def timestamp_ms(time: int | str | datetime) -> int:
@@ -272,17 +278,16 @@ def timestamp_ms(time: int | str | datetime) -> int:
     Raises:
         InvalidInputError: The text is not a number or a time, or the time has no zone.
     """
-    if isinstance(time, str) and time.strip().lstrip("-").isdigit():
-        return int(time)
-    if isinstance(time, int):
-        return time
+    with suppress(ValueError):
+        if not isinstance(time, datetime):
+            return int(time)
     try:
-        moment = time if isinstance(time, datetime) else datetime.fromisoformat(time)
+        moment = time if isinstance(time, datetime) else datetime.fromisoformat(str(time))
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InvalidInputError(
-            f"{time!s} is not a time with its zone",
+            f"{short_text(str(time))} is not a time with its zone",
             next_step="give milliseconds from 1970-01-01 UTC, or a time with its zone: 2026-01-31T12:00:00+00:00",
         )
     return int(moment.timestamp() * 1000)
