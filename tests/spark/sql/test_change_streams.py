@@ -272,7 +272,7 @@ def test_a_table_of_a_catalog_is_a_stream_of_changes_where_its_columns_depend_on
         ({"start-snapshot-id": "1", "stream-from-timestamp": "0"}, "and with another start"),
         ({"start-snapshot-id": "1"}, "db.t has no snapshot 1"),
         ({"end-snapshot-id": "1", "start-snapshot-id": "1"}, "the option end-snapshot-id, and a stream has no single state"),
-        ({"computeUpdate": "true"}, "write 'computeupdates'"),
+        ({"computeUpdate": "true"}, "write 'computeUpdates'"),
         ({"read.mode": "rows", "computeUpdates": "true"}, "an option of streams of changes"),
     ],
 )
