@@ -42,7 +42,7 @@ def main() -> int:
     run = Run(FOLDER, FOLDER / "results", "tests.java_suite.session", given, arguments.silent_seconds)
     run.run(classes, arguments.chunk, resume=arguments.resume)
     found = outcomes(result for name in classes for result in run.results_of(name))
-    return report(found, LIST, len(classes), class_of, is_whole=not methods)
+    return report(found, LIST, len(classes), class_of, is_whole=not methods, every_class=not arguments.patterns)
 
 
 def _arguments() -> argparse.Namespace:

@@ -42,20 +42,28 @@ def listed_as(method: str, differences: Iterable[Difference]) -> Difference | No
     return next((one for one in differences if fnmatch.fnmatchcase(method, one.method)), None)
 
 
-def unused(differences: Iterable[Difference], found: Mapping[str, Outcome], class_of: Callable[[str], str]) -> list[str]:
-    """Return the entries whose methods all pass now, or that match no method, among the classes that ran."""
+def unused(
+    differences: Iterable[Difference], found: Mapping[str, Outcome], class_of: Callable[[str], str], *, every_class: bool
+) -> list[str]:
+    """Return the entries whose methods all pass now, or that match no method, among the classes that ran.
+
+    An entry for classes by a pattern that matches no method is returned only if every class ran: its methods may be in a class that did not run.
+    """
     ran = {class_of(method) for method in found}
     stale = []
     for one in differences:
         pattern = class_of(one.method)
         if not one.sometimes and any(fnmatch.fnmatchcase(name, pattern) for name in ran):
             matching = [outcome for method, outcome in found.items() if fnmatch.fnmatchcase(method, one.method)]
-            if not any(outcome.status in ("failed", "not run") for outcome in matching):
+            may_match_others = not every_class and not matching and "*" in pattern
+            if not may_match_others and not any(outcome.status in ("failed", "not run") for outcome in matching):
                 stale.append(one.method)
     return stale
 
 
-def report(found: Mapping[str, Outcome], path: Path, classes: int, class_of: Callable[[str], str], *, is_whole: bool) -> int:
+def report(
+    found: Mapping[str, Outcome], path: Path, classes: int, class_of: Callable[[str], str], *, is_whole: bool, every_class: bool
+) -> int:
     """Print the failures that are not on the list, and the counts.
 
     Args:
@@ -64,6 +72,7 @@ def report(found: Mapping[str, Outcome], path: Path, classes: int, class_of: Cal
         classes: How many classes ran.
         class_of: The class in the name of a method, or of a pattern.
         is_whole: False if only some methods of the classes ran, so that entries for the others are not judged.
+        every_class: Whether all classes of the suite ran.
 
     Returns:
         The exit code: 1 if there are failures that are not on the list, or entries of the list that fail no more.
@@ -81,7 +90,7 @@ def report(found: Mapping[str, Outcome], path: Path, classes: int, class_of: Cal
             counts[outcome.status] += 1
     for outcome in unexpected:
         print(f"\nFAILED {outcome.method}\n    {outcome.text.replace(chr(10), chr(10) + '    ')}")
-    stale = unused(differences, found, class_of) if is_whole else []
+    stale = unused(differences, found, class_of, every_class=every_class) if is_whole else []
     for method in stale:
         print(f"\nNOT A DIFFERENCE ANY MORE {method}: take it off tests/{path.parent.name}/{path.name}")
     print(f"\n{len(found)} methods of {classes} classes: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))

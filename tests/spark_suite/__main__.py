@@ -65,7 +65,7 @@ def main() -> int:
         print(f"nothing of Spark's tests matches {' '.join(wanted)}", file=sys.stderr)
         return 2
     found = {**_run_files(files, arguments), **_run_suites(names, tests, left_out, arguments)}
-    return report(found, LIST, len(files) + len(names), class_of, is_whole=not tests)
+    return report(found, LIST, len(files) + len(names), class_of, is_whole=not tests, every_class=not arguments.patterns and bool(names))
 
 
 def files_of_sql() -> list[str]:

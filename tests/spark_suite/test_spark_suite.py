@@ -155,6 +155,7 @@ def test_a_statement_that_only_one_of_the_two_ran_differs() -> None:
 
 
 def test_entries_of_the_list_that_differ_no_more_are_found() -> None:
-    listed = [Difference(method, "spark", "", sometimes=False) for method in ("a.sql.1", "a.sql.2", "a.sql.9", "b.sql.1")]
+    listed = [Difference(method, "spark", "", sometimes=False) for method in ("a.sql.1", "a.sql.2", "a.sql.9", "b.sql.1", "*.sql.7")]
     found = {f"a.sql.{number}": Outcome(f"a.sql.{number}", status) for number, status in ((1, "failed"), (2, "passed"))}
-    assert unused(listed, found, lambda method: method.rpartition(".")[0]) == ["a.sql.2", "a.sql.9"]
+    assert unused(listed, found, lambda method: method.rpartition(".")[0], every_class=False) == ["a.sql.2", "a.sql.9"]
+    assert unused(listed, found, lambda method: method.rpartition(".")[0], every_class=True) == ["a.sql.2", "a.sql.9", "*.sql.7"]
