@@ -1,10 +1,13 @@
 """Fixtures and settings of all tests."""
 
 import gc
+import importlib
 import os
 import signal
 import sys
 from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,8 @@ from tests.repetitions import examples
 from tests.spark_session import spark
 
 from icefloe.stores import sql_engine
+
+TESTS = Path(__file__).parent
 
 # For every Spark that tests start, also in other processes. The JVM's second compiler takes longer than it saves in sessions this short, and code of the first
 # takes more of the stack. Without the second one only 48 MB are reserved for code, and the search for code to remove took half of the JVM's time. One thread
@@ -43,6 +48,23 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """In a new checkout, have each worker of xdist begin with other test files, so that each file is compiled by one of them and read by the others.
+
+    All workers collect all files in the same order, and would compile each at the same time. A module that cannot be imported is reported by the collection.
+    """
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers == 1 or [Path(argument) for argument in session.config.args] != [Path("tests")]:
+        return
+    compiled = {(path.parent.parent, path.name.partition(".")[0]) for path in TESTS.rglob("__pycache__/test_*-pytest-*.pyc")}
+    missing = [path for path in sorted(TESTS.rglob("test_*.py")) if (path.parent, path.stem) not in compiled]
+    first = len(missing) * int(worker.removeprefix("gw")) // workers
+    for path in missing[first:] + missing[:first]:
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests of Spark, and have them in as many processes as there are cores: a JVM loads and compiles the same classes again in each.
 
@@ -58,6 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if groups > 0 and _uses_spark(item):
             number = numbers.setdefault(item.nodeid.partition("::")[0], len(numbers))
             item.add_marker(pytest.mark.xdist_group(f"spark{number % groups}"))
+        elif "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("postgres"))  # a server is initialized and started in one process
     items.sort(key=lambda item: not _uses_spark(item))
 
 
@@ -73,6 +97,14 @@ def _ignore_sockets(item: pytest.Item) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave the collected tests and the loaded modules out of garbage collection, which would look through them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect garbage twice, and leave the rest out of the five collections with which pytest ends."""
+    gc.collect()
     gc.collect()
     gc.freeze()
 

@@ -19,6 +19,8 @@ from trove_classifiers import classifiers
 
 from icefloe.spec.avro import compiled_codec
 
+# All tests of this file run in one process of xdist, which builds each wheel once.
+pytestmark = pytest.mark.xdist_group("wheel")
 ROOT = Path(__file__).parents[1]
 CODEC = "icefloe/spec/avro/native/_manifest.abi3.so"
 USE = """

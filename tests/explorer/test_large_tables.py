@@ -13,6 +13,8 @@ from icefloe.scan import decisions
 from icefloe.scan.decisions import Decision
 from icefloe.table.static_table import StaticTable
 
+# All tests of this file run in one process of xdist, which writes the large table once.
+pytestmark = pytest.mark.xdist_group("large table")
 MANIFESTS, FILES_PER_MANIFEST = 300, 10
 FILES = MANIFESTS * FILES_PER_MANIFEST
 # Bytes that a page of this table needs at most; a page whose size grows with the files would need more.

@@ -17,6 +17,8 @@ from icefloe.errors import AvroFormatError, PuffinFormatError
 from icefloe.spec.avro import avro_codec
 from icefloe.spec.puffin import puffin_codec
 
+# All tests of this file run in one process of xdist, which reads each bomb once.
+pytestmark = pytest.mark.xdist_group("bombs")
 LIMITS = {field.name for field in fields(Limits)}
 AVRO = ("manifest", "entries", "schema_of")  # read by the compiled reader and by the one over fastavro
 ROOT = Path(__file__).parents[2]

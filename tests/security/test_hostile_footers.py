@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.security.hostile_footers import ALL_ROWS, CONTRADICTIONS, ONE_COLUMN, PATH
 
+# All tests of this file run in one process of xdist, which reads each footer once.
+pytestmark = pytest.mark.xdist_group("hostile footers")
 ROOT = Path(__file__).parents[2]
 
 

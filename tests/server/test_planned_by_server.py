@@ -31,6 +31,9 @@ from icefloe.stores.rest import server_planned_scans
 from icefloe.stores.rest.scan_tasks import ScanTaskReader
 from icefloe.table import Table
 
+# All tests of this file run in one process of xdist, which starts the server and fills its table once.
+pytestmark = pytest.mark.xdist_group("planned by server")
+
 
 @pytest.fixture(
     scope="module",

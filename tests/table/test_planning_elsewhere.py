@@ -19,6 +19,8 @@ from icefloe.operations import data_scan, parallel_requests
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.table import Table
 
+# All tests of this file run in one process of xdist, which makes the table once.
+pytestmark = pytest.mark.xdist_group("planning elsewhere")
 cloudpickle = pytest.importorskip("pyspark.cloudpickle")
 
 
