@@ -1,7 +1,8 @@
 """`StreamingOffset`: how far a streaming read of a table has come, as the JSON in the checkpoint of a streaming query.
 
 The JSON has the keys of Java's Iceberg (`version`, `snapshot_id`, `position`, `scan_all_files`), so that both read the offsets of the other, and further keys
-with which a stream continues after its snapshot was expired. JAVA: StreamingOffset.
+with which a stream continues after its snapshot was expired. The version of an offset within the rows with which a stream begins is 2, which Java refuses: it
+counts only the files that the snapshot added, and would skip the others without an error. JAVA: StreamingOffset.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import msgspec
 from icefloe.errors import InvalidInputError
 from icefloe.formatting import short_text
 
-_VERSION = 1
+_VERSION, _VERSION_WITHIN_ALL_FILES = 1, 2
 _NO_SNAPSHOT = -1  # Java's snapshot id and position of a stream that has read nothing
 _Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -73,7 +74,7 @@ class StreamingOffset:
         begin = self.begin
         return msgspec.json.encode(
             _OffsetJson(
-                version=_VERSION,
+                version=_VERSION_WITHIN_ALL_FILES if self.scan_all_files and not self.is_complete else _VERSION,
                 snapshot_id=self.snapshot_id,
                 position=self.position,
                 scan_all_files=self.scan_all_files,
@@ -100,8 +101,10 @@ class StreamingOffset:
             parsed = msgspec.json.decode(text, type=_OffsetJson)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _invalid(text, table_name, str(error)) from error
-        if parsed.version != _VERSION:
-            raise _invalid(text, table_name, f"its version is {parsed.version}, and {_VERSION} is the only one that exists")
+        if parsed.version not in (_VERSION, _VERSION_WITHIN_ALL_FILES):
+            raise _invalid(
+                text, table_name, f"its version is {parsed.version}, and {_VERSION} and {_VERSION_WITHIN_ALL_FILES} are those that exist"
+            )
         for part in (parsed, parsed.begin):
             least = _NO_SNAPSHOT if part is parsed and parsed.snapshot_id == _NO_SNAPSHOT else 0
             if part is not None and part.position < least:
