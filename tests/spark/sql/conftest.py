@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from icefloe import SqlCatalog
 from icefloe.spark.attach_catalog import attach
+from icefloe.spark.bridge.gateway import java_class
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 
 Run = Callable[[str], list[tuple[Any, ...]]]
@@ -28,7 +29,10 @@ def active_session_stays(request: pytest.FixtureRequest) -> Iterator[None]:
     """Make the shared session the active one again: a test with its own session leaves that one active, and Spark loads catalogs by its settings."""
     yield
     if "spark" in request.fixturenames:
-        request.getfixturevalue("spark").createDataFrame([], "id int")
+        shared = request.getfixturevalue("spark")
+        # As the first lines of `createDataFrame` do, without a frame after each test.
+        SparkSession._activeSession = shared
+        java_class(shared, "org.apache.spark.sql.classic.SparkSession").setActiveSession(shared._jsparkSession)
 
 
 @pytest.fixture

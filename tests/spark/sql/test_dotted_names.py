@@ -53,7 +53,7 @@ def test_rows_are_changed_by_unusual_names(dotted: Run) -> None:
     dotted("UPDATE lake.db.t SET `sp ace` = 9 WHERE `a.b` = 'k'")
     dotted("""MERGE INTO lake.db.t t USING (SELECT 'l' AS `a.b`, 10 AS `o.p`) s ON t.`a.b` = s.`a.b`
               WHEN MATCHED THEN UPDATE SET t.`sp ace` = s.`o.p`""")
-    assert dotted("SELECT id, `sp ace` FROM lake.db.t ORDER BY id") == [(1, 9), (2, 10)]
+    assert sorted(dotted("SELECT id, `sp ace` FROM lake.db.t")) == [(1, 9), (2, 10)]
     dotted("INSERT OVERWRITE lake.db.t PARTITION (`a.b` = 'k') SELECT 3, 1, NULL, NULL")
     dotted("DELETE FROM lake.db.t WHERE `a.b` = 'l' AND `sp ace` = 10")
     assert dotted("SELECT id, `a.b` FROM lake.db.t") == [(3, "k")]
@@ -127,7 +127,7 @@ def test_a_dropped_column_of_an_identity_field_is_added_again(sql: Run, lake: Sq
     sql("ALTER TABLE lake.db.r DROP COLUMN category")
     sql("ALTER TABLE lake.db.r ADD COLUMN category STRING")
     sql("INSERT INTO lake.db.r (id, category, data) VALUES (1, 'books', 'a')")
-    assert sql("SELECT id, category, data FROM lake.db.r ORDER BY id") == [(0, None, "z"), (1, "books", "a")]
+    assert sorted(sql("SELECT id, category, data FROM lake.db.r")) == [(0, None, "z"), (1, "books", "a")]
     assert sql("SELECT id FROM lake.db.r WHERE category = 'books'") == [(1,)]
 
 

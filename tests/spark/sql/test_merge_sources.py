@@ -394,7 +394,7 @@ def test_a_key_is_not_computed_of_rows_that_the_condition_leaves_out(sql: Run, l
     source = "(SELECT id, id * 10 AS v FROM range(1, 2))"
     sql(f"""MERGE INTO lake.db.t t USING {source} s ON t.kind = 'number' AND CAST(t.text AS BIGINT) = s.id
             WHEN MATCHED THEN UPDATE SET v = s.v {clause}""")
-    assert sql("SELECT text, v FROM lake.db.t ORDER BY text") == [("1", 10), ("2", 0), ("a", 0)]
+    assert sorted(sql("SELECT text, v FROM lake.db.t")) == [("1", 10), ("2", 0), ("a", 0)]
 
 
 @pytest.mark.parametrize("reading", ["keys alone"], indirect=True)

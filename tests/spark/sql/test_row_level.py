@@ -37,7 +37,7 @@ def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, 
     made(sql, lake, version, mode)
     before = row_ids(lake)
     sql("UPDATE lake.db.t SET s.a = s.a + 100, kind = 'c' WHERE v < 1 OR id IN (SELECT max(id) FROM lake.db.t)")
-    assert sql("SELECT id, kind, v, s.a, s.b FROM lake.db.t WHERE kind = 'c' ORDER BY id") == [
+    assert sorted(sql("SELECT id, kind, v, s.a, s.b FROM lake.db.t WHERE kind = 'c'")) == [
         (0, "c", 0.0, 100, ["x"]),
         (1, "c", 0.5, 101, ["x"]),
         (9, "c", 4.5, 109, ["x"]),
@@ -84,7 +84,7 @@ def test_merge_with_every_clause(sql: Run, lake: SqlCatalog, version: int, mode:
            WHEN NOT MATCHED AND s.id < 13 THEN INSERT *
            WHEN NOT MATCHED BY SOURCE AND t.id = 0 THEN DELETE
            WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN UPDATE SET kind = 'left'""")
-    assert sql("SELECT id, kind, v, s.a FROM lake.db.t ORDER BY id") == [
+    assert sorted(sql("SELECT id, kind, v, s.a FROM lake.db.t")) == [
         (1, "left", 0.5, 1),
         (2, "a", 1.0, 2),
         (3, "b", 1.5, 3),
@@ -186,7 +186,7 @@ def test_changing_a_branch_changes_no_other(sql: Run, lake: SqlCatalog) -> None:
     sql("UPDATE lake.db.t.branch_b SET v = -1 WHERE id = 3")
     sql("DELETE FROM lake.db.t.branch_b WHERE id IN (SELECT 4)")
     sql("MERGE INTO lake.db.t.branch_b t USING (SELECT 5 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = -2")
-    assert sql("SELECT id, v FROM lake.db.t.branch_b WHERE id IN (3, 4, 5) ORDER BY id") == [(3, -1.0), (5, -2.0)]
+    assert sorted(sql("SELECT id, v FROM lake.db.t.branch_b WHERE id IN (3, 4, 5)")) == [(3, -1.0), (5, -2.0)]
     assert sum(v for _, v in stored(lake, "id", "v")) == 22.5
 
 

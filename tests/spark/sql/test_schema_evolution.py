@@ -65,7 +65,7 @@ def test_columns_nested_fields_and_wider_types_are_in_the_commit_of_the_rows(
     table, ids = lake.load_table("db.t"), row_ids(sql)
     versions = len(table.metadata.metadata_log)
     sql(f"{MERGE} {BOTH}")
-    assert sql("SELECT id, n, f, CAST(d AS STRING), p.x, p.y, l[0].a, l[0].b, m['k'], CAST(day AS STRING) FROM lake.db.t ORDER BY id") == [
+    assert sorted(sql("SELECT id, n, f, CAST(d AS STRING), p.x, p.y, l[0].a, l[0].b, m['k'], CAST(day AS STRING) FROM lake.db.t")) == [
         (1, 1, 1.0, "1.00", 1, None, 1, None, 1, None),
         (2, 10000000002, 0.1, "12345678.90", 2, "y", 2, True, 10000000000, "2024-01-01"),
         (3, 10000000003, 0.1, "12345678.90", 3, "y", 3, True, 10000000000, "2024-01-01"),
@@ -85,7 +85,7 @@ def test_a_source_with_fewer_columns_does_not_change_the_others(spark: SparkSess
     append(lake, [(1, "a", 100), (2, "b", 200)])
     source(spark, "SELECT * FROM VALUES (1, 'new'), (3, 'c') AS v(id, kind)")
     sql(f"{MERGE} {BOTH}")
-    assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(1, "new", 100), (2, "b", 200), (3, "c", None)]
+    assert sorted(sql("SELECT * FROM lake.db.t")) == [(1, "new", 100), (2, "b", 200), (3, "c", None)]
 
 
 @evolves
@@ -183,7 +183,7 @@ def test_with_a_concurrent_writer_the_statement_is_committed_or_refused_as_a_who
     monkeypatch.setattr(spark_catalog, "commit", after_another)
     if other == "rows":
         sql(f"{MERGE} {BOTH}")
-        assert sql("SELECT * FROM lake.db.t ORDER BY id") == [(1, "b", 5), (2, "c", None)]
+        assert sorted(sql("SELECT * FROM lake.db.t")) == [(1, "b", 5), (2, "c", None)]
     else:
         with pytest.raises(PySparkException, match="schema"):
             sql(f"{MERGE} {BOTH}")
@@ -201,7 +201,7 @@ def test_insert_adds_columns_in_the_commit_of_its_rows(spark: SparkSession, sql:
     versions = len(table.metadata.metadata_log)
     sql(f"{how.format('WITH SCHEMA EVOLUTION')} SELECT 10000000000 AS id, 'b' AS kind, 5 AS n")
     kept = [] if "OVERWRITE" in how else [(1, "a", None)]
-    assert sql("SELECT * FROM lake.db.t ORDER BY id") == [*kept, (10000000000, "b", 5)]
+    assert sorted(sql("SELECT * FROM lake.db.t")) == [*kept, (10000000000, "b", 5)]
     assert len(table.refresh().metadata.metadata_log) == versions + 1
 
 

@@ -79,7 +79,7 @@ def test_branches_and_tags_with_retention(made: Run, lake: SqlCatalog) -> None:
     )
     assert (tag.is_branch, tag.max_ref_age_ms) == (False, 1_800_000)
     made("INSERT INTO lake.db.t.branch_b VALUES (9, NULL, NULL, NULL)")
-    assert made("SELECT id FROM lake.db.t VERSION AS OF 'b' ORDER BY id") == [(1,), (9,)]
+    assert sorted(made("SELECT id FROM lake.db.t VERSION AS OF 'b'")) == [(1,), (9,)]
     made(f"ALTER TABLE lake.db.t REPLACE TAG `v 1` AS OF VERSION {first}")
     made("ALTER TABLE lake.db.t CREATE OR REPLACE BRANCH b")
     refs = lake.load_table("db.t").refs()

@@ -48,7 +48,7 @@ OF_ONE_COLUMN = [
 def test_a_view_of_one_column_from_the_api_is_read_by_position(made: Run, lake: SqlCatalog) -> None:
     for number, query in enumerate(OF_ONE_COLUMN):
         lake.create_view(f"db.v{number}", query, ID, default_namespace="db")
-        assert made(f"SELECT id FROM lake.db.v{number} ORDER BY id") == ([(17,)] if "count" in query else [(8,), (9,)]), query
+        assert sorted(made(f"SELECT id FROM lake.db.v{number}")) == ([(17,)] if "count" in query else [(8,), (9,)]), query
 
 
 def test_columns_of_a_view_from_the_api_are_cast_to_its_types(made: Run, lake: SqlCatalog, spark: SparkSession) -> None:

@@ -47,7 +47,7 @@ def test_names_in_a_view_are_resolved_where_it_was_created(made: Run) -> None:
     finally:
         made("USE spark_catalog.default")
     assert made("SELECT count(*), min(s) FROM lake.db.w") == [(25, "10")]
-    assert made("SELECT a.x FROM lake.db.w a JOIN lake.db.v b ON a.x = b.x WHERE a.x < 7 ORDER BY 1") == [(5,), (6,)]
+    assert sorted(made("SELECT a.x FROM lake.db.w a JOIN lake.db.v b ON a.x = b.x WHERE a.x < 7")) == [(5,), (6,)]
     made("USE lake")  # the catalog without a namespace
     try:
         made("CREATE VIEW db.u AS SELECT count(*) AS n FROM db.t")

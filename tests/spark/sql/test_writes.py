@@ -110,7 +110,7 @@ def test_options_apply_to_one_write_only(spark: SparkSession, sql: Run, table: T
     assert pq.read_metadata(added[0].file_path).row_group(0).column(0).compression == "GZIP"
     assert table.snapshots()[-1].summary["Reason"] == "why not"
     frame(spark, (10_000, "d", 1.0)).writeTo(TABLE).option("write-format", "orc").append()
-    assert sql("SELECT file_format, count(*) FROM lake.db.t.files WHERE partition.kind <> 'a' GROUP BY 1 ORDER BY 1") == [
+    assert sorted(sql("SELECT file_format, count(*) FROM lake.db.t.files WHERE partition.kind <> 'a' GROUP BY 1")) == [
         ("ORC", 1),
         ("PARQUET", 2),
     ]
@@ -174,7 +174,7 @@ def test_branches_are_written_by_option_and_by_name(spark: SparkSession, sql: Ru
     table.manage_snapshots().create_branch(table.snapshots()[-1].snapshot_id, "audit").commit()
     frame(spark, (10, "a", 1.0)).writeTo(TABLE).option("branch", "audit").append()
     sql("INSERT INTO lake.db.t.branch_audit VALUES (11, 'b', 1)")
-    assert sql("SELECT id FROM lake.db.t.branch_audit WHERE id > 9 ORDER BY id") == [(10,), (11,)]
+    assert sorted(sql("SELECT id FROM lake.db.t.branch_audit WHERE id > 9")) == [(10,), (11,)]
     assert len(content(lake)) == 3
     with pytest.raises(Exception, match="named with the branch 'audit'"):
         frame(spark, (12, "a", 1.0)).writeTo(f"{TABLE}.branch_audit").option("branch", "other").append()
@@ -212,7 +212,7 @@ def test_a_named_branch_overrides_the_session_s_branch(spark: SparkSession, sql:
         sql(f"DELETE FROM {target} WHERE id = 0")
         sql(f"MERGE INTO {target} t USING (SELECT 3L AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 13")
         spark.range(5, 6).writeTo("lake.db.w").option("branch", named).append()
-        assert sql(f"SELECT id FROM {target} ORDER BY id") == [(4,), (5,), (11,), (13,)]
+        assert sorted(sql(f"SELECT id FROM {target}")) == [(4,), (5,), (11,), (13,)]
         assert [row.id for row in spark.read.option("branch", named).table(target).orderBy("id").collect()] == [4, 5, 11, 13]
         assert "audit" not in lake.load_table("db.w").refs()
         sql("INSERT INTO lake.db.w VALUES (6)")
@@ -231,7 +231,7 @@ def test_the_main_branch_of_a_table_without_snapshots_is_read_and_written(spark:
         sql("DELETE FROM lake.db.m.branch_test WHERE id IN (1)")
     spark.range(1, 2).writeTo(main).append()
     sql(f"INSERT INTO {main} VALUES (2)")
-    assert sql(f"SELECT id FROM {main} ORDER BY id") == [(1,), (2,)]
+    assert sorted(sql(f"SELECT id FROM {main}")) == [(1,), (2,)]
     assert list(lake.load_table("db.m").refs()) == ["main"]
 
 
@@ -295,7 +295,7 @@ def test_columns_are_merged_in_the_commit_of_the_rows(spark: SparkSession, sql: 
     rows.writeTo(TABLE).option("mergeSchema", "true").append()
     assert len(table.refresh().metadata.metadata_log) == before + 1
     assert table.schema().names == ["id", "kind", "v", "extra"]
-    assert sql("SELECT id, extra FROM lake.db.t ORDER BY id") == [(1, None), (2, None), (3, None), (10, "new")]
+    assert sorted(sql("SELECT id, extra FROM lake.db.t")) == [(1, None), (2, None), (3, None), (10, "new")]
     wider = frame(spark, (11, "a", "x", 1.0), schema="id BIGINT, kind STRING, extra STRING, w DOUBLE")
     wider.writeTo(TABLE).option("merge-schema", "true").overwritePartitions()
     assert content(lake) == [(2, "b"), (3, "c"), (11, "a")]
@@ -400,7 +400,7 @@ def test_the_query_of_a_dynamic_overwrite_runs_once(spark: SparkSession, sql: Ru
     sql("CREATE TABLE lake.db.parts (id BIGINT, drawn DOUBLE) USING iceberg PARTITIONED BY (id)")
     twice = "WITH once AS (SELECT id, rand() AS drawn FROM range(3)) SELECT a.id, b.drawn FROM once a JOIN once b ON a.id = b.id AND a.drawn = b.drawn"
     spark.sql(twice).writeTo("lake.db.parts").overwritePartitions()
-    assert sql("SELECT id FROM lake.db.parts ORDER BY id") == [(0,), (1,), (2,)]
+    assert sorted(sql("SELECT id FROM lake.db.parts")) == [(0,), (1,), (2,)]
     most = "(SELECT max(id) FROM lake.db.parts)"
     spark.sql(f"SELECT id, 7D AS drawn FROM range(3) WHERE id = {most} OR id + 1 = {most}").writeTo("lake.db.parts").overwritePartitions()
-    assert sql("SELECT id FROM lake.db.parts WHERE drawn = 7 ORDER BY id") == [(1,), (2,)]
+    assert sorted(sql("SELECT id FROM lake.db.parts WHERE drawn = 7")) == [(1,), (2,)]
