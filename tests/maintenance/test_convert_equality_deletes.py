@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.combinations import combinations
+from tests.maintenance.restored_tables import written_once
 from tests.maintenance.test_rewrite_data_files import content, data_files, made, other_writer, small_files
 from tests.repetitions import examples
 from tests.reports import facts
@@ -28,6 +29,7 @@ from icefloe.table.table import Table
 VERSIONS = [(2, "file"), (2, "partition"), (3, "file"), pytest.param(3, "partition", marks=pytest.mark.slow)]
 
 
+@written_once
 def with_deletes(folder: Path, version: int = 3, spec: tuple[str, ...] = (), **properties: str) -> Table:
     """Six files of ten rows, and two equality delete files that delete three rows in two of them."""
     table = made(folder, version, spec, **properties)

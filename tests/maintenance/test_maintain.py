@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.combinations import combinations
+from tests.maintenance.restored_tables import written_once
 from tests.maintenance.test_rewrite_data_files import SCHEMA, content, made, other_writer, small_files
 from tests.repetitions import examples
 
@@ -41,6 +42,7 @@ def states(report: MaintenanceReport) -> dict[str, str]:
     return {one.action.value: one.state.value for one in report.actions}
 
 
+@written_once
 def decayed(folder: Path, version: int, spec: tuple[str, ...], seed: int = 1, *, sorts: bool = False) -> Table:
     numbers = random.Random(seed)
     table = made(folder, version, spec, **{"write.delete.mode": "merge-on-read", "write.target-file-size-bytes": "4000000"})

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.combinations import combinations
+from tests.maintenance.restored_tables import written_once
 from tests.maintenance.test_convert_equality_deletes import VERSIONS, any_change, any_table, draw_rows, every_row
 from tests.maintenance.test_rewrite_data_files import content, data_files, made, other_writer, small_files
 from tests.repetitions import examples
@@ -44,6 +45,7 @@ PARTITIONS = {**MERGE_ON_READ, "write.delete.granularity": "partition"}
 ALL = {"rewrite-all": True}
 
 
+@written_once
 def with_deletes(folder: Path, version: int = 2, spec: tuple[str, ...] = (), files: int = 6, **properties: str) -> Table:
     """Files of ten rows, and one commit after the other that deletes a row in each of two files."""
     table = made(folder, version, spec, **{**PARTITIONS, **properties})
