@@ -76,7 +76,7 @@ def runs(spark: SparkSession, sql: Run, lake: SqlCatalog) -> dict[str, Callable[
 def test_a_key_that_another_writer_adds_meanwhile_is_not_there_twice(
     spark: SparkSession, sql: Run, lake: SqlCatalog, other: list[Meanwhile]
 ) -> None:
-    made(sql, lake, "merge-on-read", "serializable")
+    made(lake, "merge-on-read", "serializable")
     outcomes = {}
     for name, run in runs(spark, sql, lake).items():
         other.append(lambda: other_insert(lake))
@@ -104,7 +104,7 @@ def test_what_cannot_match_is_no_conflict(
         return attempt(self, base, **arguments)
 
     monkeypatch.setattr(Append, "attempt", after_others)  # of the statements that commit a plain append
-    made(sql, lake, "merge-on-read", "serializable")
+    made(lake, "merge-on-read", "serializable")
     of_a = f"MERGE INTO lake.db.t t USING {KEYS} s ON t.k = 'a' AND t.id = s.id {INSERT}"
     for statement, meanwhile, rows in [
         (of_a, lambda: other_insert(lake), 3),
@@ -136,7 +136,7 @@ def test_what_cannot_match_is_no_conflict(
 
 
 def test_rows_that_another_writer_deletes_meanwhile_are_a_conflict(sql: Run, lake: SqlCatalog, other: list[Meanwhile]) -> None:
-    made(sql, lake, "merge-on-read", "serializable", 3)
+    made(lake, "merge-on-read", "serializable", 3)
     other.append(lambda: lake.load_table("db.t").delete("id = 3"))
     with pytest.raises(IllegalArgumentException, match="conflicts with this commit"):
         sql(STATEMENTS["from rows"].replace(KEYS, "(SELECT explode(array(3L, 100L)) AS id)"))
@@ -144,7 +144,7 @@ def test_rows_that_another_writer_deletes_meanwhile_are_a_conflict(sql: Run, lak
 
 
 def test_the_result_and_the_snapshot_are_those_of_the_merge(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, "copy-on-write", "serializable")
+    made(lake, "copy-on-write", "serializable")
     table, frame = lake.load_table("db.t"), spark.sql(f"SELECT id, 'b' AS k, 1L AS v FROM {KEYS}")
     merge = table.merge(frame, "t.id = s.id", snapshot_properties={"job": "nightly"}).when_not_matched().insert_all()
     result = merge.merge()
@@ -160,7 +160,7 @@ def test_the_result_and_the_snapshot_are_those_of_the_merge(spark: SparkSession,
 def test_the_branch_that_settings_send_writes_to_is_the_one_with_the_conflicts(
     spark: SparkSession, sql: Run, lake: SqlCatalog, other: list[Meanwhile]
 ) -> None:
-    made(sql, lake, "merge-on-read", "serializable")
+    made(lake, "merge-on-read", "serializable")
     sql("ALTER TABLE lake.db.t SET TBLPROPERTIES ('write.wap.enabled' = 'true')")
     merge = STATEMENTS["from rows"]
     spark.conf.set("spark.wap.branch", "audit")

@@ -36,7 +36,7 @@ SHUFFLES_ONE_SIDE = f"{BUCKETING}shuffle.enabled"
 PARTIALLY_CLUSTERED = f"{BUCKETING}partiallyClusteredDistribution.enabled"
 COMPATIBLE = {f"{BUCKETING}pushPartValues.enabled": "true", f"{BUCKETING}allowCompatibleTransforms.enabled": "true"}
 KEYS_A_SUBSET = {f"{BUCKETING}pushPartValues.enabled": "true", f"{BUCKETING}allowJoinKeysSubsetOfPartitionKeys.enabled": "true"}
-JOIN = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.right r ON l.id = r.id WHERE l.id % 7 = 0 ORDER BY l.id"
+JOIN = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.right r ON l.id = r.id WHERE l.id % 7 = 0"
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_partially_clustered_partitions_are_joined_without_a_shuffle(spark: Spar
 @pytest.mark.parametrize("partition", repetitions(["day", "days(day)", "months(day)", "day, bucket(4, id)"], "day, bucket(4, id)"))
 def test_tables_by_values_and_times_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog, partition: str) -> None:
     tables(sql, lake, partition)
-    text = "SELECT l.name, l.day, r.id FROM lake.db.left l JOIN lake.db.right r ON l.day = r.day AND l.id = r.id WHERE l.id % 7 = 0 ORDER BY r.id"
+    text = "SELECT l.name, l.day, r.id FROM lake.db.left l JOIN lake.db.right r ON l.day = r.day AND l.id = r.id WHERE l.id % 7 = 0"
     expected = [(f"left {number}", date(2024, 1, 1 + number % 4), number) for number in range(0, 1000, 14)]
     assert exchanges_and_rows(spark, text) == (0, sorted(expected, key=repr))
 
@@ -118,8 +118,8 @@ def test_a_side_with_other_partitions_is_shuffled_by_those_of_the_other(
     _, right = tables(sql, lake, partition)
     lake.create_table("db.whole", right.schema()).append(right.scan().to_arrow())
     spark.conf.set(SHUFFLES_ONE_SIDE, "true")
-    text = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.whole r ON l.id = r.id AND l.day = r.day WHERE l.id % 7 = 0 ORDER BY l.id"
-    assert sql(text) == expected()
+    text = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.whole r ON l.id = r.id AND l.day = r.day WHERE l.id % 7 = 0"
+    assert sorted(sql(text)) == expected()
 
 
 @pytest.mark.slow
@@ -127,9 +127,9 @@ def test_a_side_with_other_partitions_is_shuffled_by_those_of_the_other(
 def test_other_buckets_deletes_and_single_tables_are_read_as_before(sql: Run, lake: SqlCatalog) -> None:
     left, right = tables(sql, lake, "bucket(4, id)")
     right.update_spec().remove_field("id_bucket").add_field("id", "bucket[8]", "id_bucket_8").commit()
-    assert sql(JOIN) == expected()
+    assert sorted(sql(JOIN)) == expected()
     left.delete("id = 14")
-    assert sql(JOIN) == [row for row in expected() if row[0] != 14]
+    assert sorted(sql(JOIN)) == [row for row in expected() if row[0] != 14]
     assert sql("SELECT count(*), min(name) FROM lake.db.left WHERE day = DATE'2024-01-02'") == [(250, "left 1")]
 
 
@@ -137,7 +137,7 @@ def test_other_buckets_deletes_and_single_tables_are_read_as_before(sql: Run, la
 def test_a_null_key_and_an_aggregate_by_the_key(sql: Run, lake: SqlCatalog) -> None:
     left, _ = tables(sql, lake, "bucket(4, id)")
     left.append(pa.table({"id": pa.array([None], pa.int64()), "day": [date(2024, 1, 1)], "name": ["none"]}))
-    assert sql(JOIN) == expected()
+    assert sorted(sql(JOIN)) == expected()
     assert sql("SELECT count(*) FROM (SELECT id, count(*) FROM lake.db.left GROUP BY id)") == [(1001,)]
 
 
