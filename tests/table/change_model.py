@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from icefloe import InMemoryCatalog
 from icefloe.catalog import Catalog
-from icefloe.spec.types import LongType, StringType
+from icefloe.spec.types import IcebergType, LongType, StringType
 from icefloe.table import Table
 
 KEYS = range(24)
@@ -32,10 +32,11 @@ class History:
     states: dict[int, dict[int, Row]] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     number: int = 0
+    sql: Callable[[str], Any] | None = None
 
     @classmethod
-    def begin(cls, seed: int, catalog: Catalog | None = None) -> "History":
-        """Create the table `db.t`, in memory or in a catalog that has the namespace."""
+    def begin(cls, seed: int, catalog: Catalog | None = None, sql: Callable[[str], Any] | None = None) -> "History":
+        """Create the table `db.t`, in memory or in a catalog that has the namespace. `sql` runs statements of Spark on the catalog `lake`."""
         chance = random.Random(seed)
         if catalog is None:
             catalog = InMemoryCatalog(f"changes{seed}")
@@ -48,7 +49,7 @@ class History:
             "commit.manifest.min-count-to-merge": str(chance.choice([2, 100])),
         }
         spec = chance.choice([[], ["part"], ["bucket(2, id)"]])
-        return cls(catalog.create_table("db.t", SCHEMA, partition_spec=spec, properties=properties), chance)
+        return cls(catalog.create_table("db.t", SCHEMA, partition_spec=spec, properties=properties), chance, sql=sql)
 
     def step(self, *names: str) -> None:
         """Apply a random operation, one of the names if there are any, to the table and to the rows, and note what the new snapshot contains."""
@@ -128,6 +129,32 @@ def delete_keys(history: History) -> None:
 
 def upsert(history: History) -> None:
     _write(history, history.some_keys(True) + history.some_keys(False, 2), lambda rows: history.table.upsert(rows, ["id"]))
+
+
+def merge(history: History) -> None:
+    """Run MERGE with every kind of clause. Without Spark, which runs it, the step is an upsert."""
+    if history.sql is None:
+        return upsert(history)
+    columns = history.table.schema().fields
+    value = next((column.name for column in columns if column.field_id == 3), None)
+    source = {key: history.new_row(key) for key in history.some_keys(True) + history.some_keys(False, 2)}
+    deleted_by_value, unmatched = history.chance.sample(range(5), 2)
+    literals = ["(" + ", ".join(_literal(row[column.field_id], column.field_type) for column in columns) + ")" for row in source.values()]
+    names = ", ".join(column.name for column in columns)
+    history.sql(
+        f"MERGE INTO lake.db.t AS t USING (SELECT * FROM VALUES {', '.join(literals)} AS s({names})) AS s ON t.id = s.id"
+        f" WHEN MATCHED AND s.{value} = {deleted_by_value} THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        f" WHEN NOT MATCHED BY SOURCE AND t.{value} = {unmatched} THEN DELETE"
+    )
+    history.table.refresh()
+    deleted = {key for key, row in source.items() if key in history.rows and row[3] == deleted_by_value}
+    deleted |= {key for key, row in history.rows.items() if key not in source and row.get(3) == unmatched}
+    history.rows = {key: row for key, row in (history.rows | source).items() if key not in deleted}
+    return None
+
+
+def _literal(value: Any, column_type: IcebergType) -> str:
+    return f"CAST({value if isinstance(value, int) else repr(value)} AS {column_type})"
 
 
 def overwrite(history: History) -> None:
@@ -236,6 +263,7 @@ OPERATIONS: dict[str, Callable[[History], Any]] = {
         delete_keys,
         upsert,
         upsert_stream,
+        merge,
         overwrite,
         compact,
         rewrite_manifests,
@@ -248,12 +276,12 @@ OPERATIONS: dict[str, Callable[[History], Any]] = {
         expire,
     )
 }
-WEIGHTS = {"append": 4, "delete": 3, "delete_keys": 2, "upsert": 3, "upsert_stream": 2, "overwrite": 3}
+WEIGHTS = {"append": 4, "delete": 3, "delete_keys": 2, "upsert": 3, "upsert_stream": 2, "merge": 2, "overwrite": 3}
 
 
-def new_history(seed: int, steps: int, catalog: Catalog | None = None) -> History:
-    """Return a history of so many random steps."""
-    history = History.begin(seed, catalog)
+def new_history(seed: int, steps: int, catalog: Catalog | None = None, sql: Callable[[str], Any] | None = None) -> History:
+    """Return a history of so many random steps. The rest is as for `History.begin`."""
+    history = History.begin(seed, catalog, sql)
     append(history)
     history.note(None)
     for _ in range(steps):

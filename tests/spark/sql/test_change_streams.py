@@ -21,8 +21,8 @@ from icefloe.table import Table
 pytestmark = pytest.mark.spark
 REMOVED, ADDED = ("delete", "update_preimage"), ("insert", "update_postimage")
 KINDS = {"INSERT": "insert", "DELETE": "delete", "UPDATE_BEFORE": "update_preimage", "UPDATE_AFTER": "update_postimage"}
-STEPS = ("append", "delete", "delete_by_value", "delete_keys", "upsert", "upsert_stream", "overwrite", "compact", "change_schema", "change_spec",
-         "upgrade", "change_mode", "rewrite_manifests", "write_to_branch")  # fmt: skip
+STEPS = ("append", "delete", "delete_by_value", "delete_keys", "upsert", "upsert_stream", "merge", "overwrite", "compact", "change_schema",
+         "change_spec", "upgrade", "change_mode", "rewrite_manifests", "write_to_branch")  # fmt: skip
 Rows = list[tuple[Any, ...]]
 
 
@@ -157,7 +157,7 @@ class Reader:
 def test_the_changes_of_a_random_history_give_the_table_after_every_batch(
     spark: SparkSession, lake: SqlCatalog, read: Callable[..., dict[int, Rows]], tmp_path: Path, seed: int
 ) -> None:
-    history = History.begin(seed, lake)
+    history = History.begin(seed, lake, lambda text: spark.sql(text).collect())
     append(history)
     history.note(None)
     reader = Reader(spark, read, tmp_path / "checkpoint", history)

@@ -33,7 +33,7 @@ def of_frame(frame: DataFrame) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 160))])
 def test_spark_has_the_changes_that_this_process_has(spark: SparkSession, sql: Run, lake: SqlCatalog, seed: int) -> None:
-    history = new_history(seed, 10, lake)
+    history = new_history(seed, 10, lake, sql)
     table = history.table
     line = [snapshot.snapshot_id for snapshot in table.ancestors()][::-1]
     start, end = (line[0], line[-1]) if len(line) > 1 else (None, line[-1])
