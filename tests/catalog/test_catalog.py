@@ -334,6 +334,21 @@ def test_loading_a_table_reads_the_database_once(tmp_path: Path) -> None:
     assert len(statements) == 1, statements
 
 
+def test_the_check_of_a_name_reads_the_database_once_and_lists_nothing(tmp_path: Path) -> None:
+    catalog = SqlCatalog(
+        "lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path / "warehouse"), **{"jdbc.schema-version": "V1"}
+    )
+    catalog.create_namespace("db")
+    catalog.create_table("db.t", schema=pa.schema([("n", pa.int64())]))
+    catalog.create_view("db.v", "SELECT 1 AS n", pa.schema([("n", pa.int64())]))
+    statements: list[str] = []
+    event.listen(catalog.store.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
+    names = ("db.t", "db.v", "db.T", "db.none", "none.t")
+    assert [catalog.table_exists(name) for name in names] == [True, False, False, False, False]
+    assert [catalog.view_exists(name) for name in names] == [False, True, False, False, False]
+    assert len(statements) == 2 * len(names), statements
+
+
 def test_a_mapping_in_a_section_is_properties_with_its_name_before_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "icefloe.yaml").write_text(

@@ -45,7 +45,7 @@ from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.spec.ports import FileIO, StorageAccess
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.schema.schema import Schema
-from icefloe.stores.catalog_store import CatalogStore, TableLocation
+from icefloe.stores.catalog_store import CatalogStore, ChecksNames, TableLocation
 from icefloe.stores.replace_location import replace_location
 from icefloe.table.table import Table
 
@@ -104,7 +104,10 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
             identifier: its name, `"namespace.name"` or a tuple of levels.
         """
         try:
-            self.store.load(self.resolve_name(identifier))
+            name = self.resolve_name(identifier)
+            if isinstance(self.store, ChecksNames):
+                return self.store.exists(name)
+            self.store.load(name)
         except NoSuchTableError:
             return False
         return True

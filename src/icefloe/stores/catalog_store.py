@@ -193,6 +193,14 @@ class ListsOtherTables(Protocol):
 
 
 @runtime_checkable
+class ChecksNames(Protocol):
+    """A store in which the check of a name is cheaper than the error about a missing one, which lists the names that exist."""
+
+    def exists(self, identifier: Identifier) -> bool:
+        """Return whether a name exists."""
+
+
+@runtime_checkable
 class KeepsFolders(Protocol):
     """A store in which the name of a table determines its folder, whatever its metadata contains."""
 

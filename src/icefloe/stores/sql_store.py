@@ -109,18 +109,18 @@ class SqlLocations:
             rows = connection.execute(select(ICEBERG_TABLES.c.table_name).where(self._in(dotted(namespace))))
             return sorted((*namespace, row[0]) for row in rows)
 
+    def exists(self, identifier: Identifier) -> bool:
+        """Return whether a name exists. See `ChecksNames`."""
+        return (dotted(identifier[:-1]), identifier[-1]) in self._read([identifier])[2]
+
     def load(self, identifier: Identifier) -> TableLocation:
         """Return the location of a name. Raises `NoSuchTableError` for a table, `NoSuchViewError` for a view."""
         return self.load_all([identifier])[0]
 
     def load_all(self, identifiers: Sequence[Identifier]) -> list[TableLocation]:
         """Return several locations with one statement, so that they are consistent. Raises the errors of `load`."""
+        query, values, rows = self._read(identifiers)
         names = {name: (dotted(name[:-1]), name[-1]) for name in identifiers}
-        values = {f"name_{n}_{part}": value for n, name in enumerate(names.values()) for part, value in enumerate(name)}
-        query = self._by_names(len(names))
-        with self._store.connection() as connection:
-            # A database may compare text without regard to case or accents.
-            rows = {(row[2], row[3]): row for row in connection.execute(query, values) if row[0] is not None}
         missing = next((name for name, texts in names.items() if texts not in rows), None)
         if missing is not None:
             raise self._missing(missing)
@@ -131,6 +131,15 @@ class SqlLocations:
             )
             for name in identifiers
         ]
+
+    def _read(self, identifiers: Sequence[Identifier]) -> tuple[Select[Any], dict[str, str], dict[tuple[str, str], Any]]:
+        """Return the query for names, its values, and the rows of those that exist, by namespace and name."""
+        names = [(dotted(name[:-1]), name[-1]) for name in dict.fromkeys(identifiers)]
+        values = {f"name_{n}_{part}": value for n, name in enumerate(names) for part, value in enumerate(name)}
+        query = self._by_names(len(names))
+        with self._store.connection() as connection:
+            # A database may compare text without regard to case or accents.
+            return query, values, {(row[2], row[3]): row for row in connection.execute(query, values) if row[0] is not None}
 
     def _query_by_names(self, count: int) -> Select[Any]:
         names = (self._in(bindparam(f"name_{n}_0"), bindparam(f"name_{n}_1")) for n in range(count))
