@@ -33,9 +33,10 @@ MOST_CALLS = 4
 
 
 @pytest.fixture
-def tables(spark: SparkSession, lake: SqlCatalog) -> SqlCatalog:
+def tables(request: pytest.FixtureRequest, spark: SparkSession, lake: SqlCatalog) -> SqlCatalog:
+    """Tables of a hundred rows in two files: `db.t0` alone, or as many as the parameter."""
     attach(spark, "lake", lake)
-    for number in range(TABLES):
+    for number in range(getattr(request, "param", 1)):
         table = lake.create_table(f"db.t{number}", ROWS.schema)
         table.append(ROWS.slice(0, 50))
         table.append(ROWS.slice(50))
@@ -96,6 +97,7 @@ def test_equal_numbers_of_different_types_have_plans_of_their_own(tables: SqlCat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tables", [3], indirect=True)
 def test_threads_that_run_one_query_get_its_rows(tables: SqlCatalog, spark: SparkSession) -> None:
     found: list[list[Any]] = []
     threads = [Thread(target=lambda: found.append(spark.sql(joined(["lake.db.t1", "lake.db.t2"])).collect())) for _ in range(3)]
@@ -106,6 +108,7 @@ def test_threads_that_run_one_query_get_its_rows(tables: SqlCatalog, spark: Spar
     assert [[tuple(row) for row in rows] for rows in found] == [[(10, 45)]] * 3
 
 
+@pytest.mark.parametrize("tables", [TABLES], indirect=True)
 def test_a_reference_costs_few_calls_of_the_jvm(tables: SqlCatalog, spark: SparkSession) -> None:
     client: Any = spark.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
     text = joined([f"lake.db.t{number}" for number in range(TABLES)] * 2)
@@ -129,6 +132,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.parametrize("tables", [3], indirect=True)
 def test_java_calls_python_once_for_the_tables_of_known_states(tables: SqlCatalog, sql: Run, called: list[str]) -> None:
     text = joined(["lake.db.t0", "lake.db.t1", "lake.db.t2"] * 2)
     rows = sql(text)
@@ -141,6 +145,7 @@ def test_java_calls_python_once_for_the_tables_of_known_states(tables: SqlCatalo
     assert called == ["load_tables", "remaining_filters", "build_scan", "rows"]
 
 
+@pytest.mark.parametrize("tables", [2], indirect=True)
 def test_a_scan_that_java_has_kept_can_still_be_explained_and_narrowed(tables: SqlCatalog, sql: Run, spark: SparkSession) -> None:
     for _ in range(2):
         plan = spark.sql("SELECT name FROM lake.db.t0 WHERE id < 10")._jdf.queryExecution().explainString(explain_mode(spark))
@@ -178,6 +183,7 @@ def attached(spark: SparkSession, name: str) -> PythonCallback:
     return attached_catalogs.ATTACHED[spark.conf.get(f"spark.sql.catalog.{name}.icefloe") or ""]
 
 
+@pytest.mark.parametrize("tables", [3], indirect=True)
 def test_a_view_that_takes_the_name_of_a_known_table_has_its_own_rows(tables: SqlCatalog, sql: Run) -> None:
     for _ in range(2):
         assert sql("SELECT count(*) FROM lake.db.t0") == [(100,)]
@@ -220,7 +226,7 @@ def test_a_catalog_that_takes_the_name_of_another_has_its_own_rows(
 
 
 def test_each_statement_sees_the_commits_before_it_while_others_commit(tables: SqlCatalog, spark: SparkSession) -> None:
-    text = "SELECT count(name) FROM lake.db.t3 WHERE id >= 0"
+    text = "SELECT count(name) FROM lake.db.t0 WHERE id >= 0"
     committed, wrong, is_done = [100], list[tuple[int, int]](), Event()
 
     def read() -> None:
@@ -234,7 +240,7 @@ def test_each_statement_sees_the_commits_before_it_while_others_commit(tables: S
     threads = [Thread(target=read) for _ in range(3)]
     for thread in threads:
         thread.start()
-    table = other_process(tables).load_table("db.t3")
+    table = other_process(tables).load_table("db.t0")
     for number in range(12):
         table.append(ROWS.slice(number, 1))
         committed.append(committed[-1] + 1)
@@ -285,6 +291,7 @@ def test_rows_deleted_by_position_are_left_out_by_one_scan_for_all_references(
     assert sql(joined(["lake.db.t"] * 2)) == [(7, 33)]
 
 
+@pytest.mark.parametrize("tables", [3], indirect=True)
 def test_a_statement_without_new_state_computes_nothing_again(tables: SqlCatalog, sql: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError("computed again")
@@ -365,7 +372,7 @@ def test_a_table_that_is_created_again_under_a_name_has_its_own_rows_and_columns
 
 
 def test_settings_of_the_session_that_change_a_scan_are_seen_by_the_next_statement(tables: SqlCatalog, spark: SparkSession) -> None:
-    frame = "SELECT name FROM lake.db.t3"
+    frame = "SELECT name FROM lake.db.t0"
     assert spark.sql(frame).rdd.getNumPartitions() > 1
     spark.conf.set("spark.sql.iceberg.read.adaptive-split-size.enabled", "false")
     try:
@@ -386,13 +393,13 @@ def test_references_that_share_a_scan_are_joined_and_united_as_tables_of_their_o
 def test_a_session_setting_that_is_no_setting_of_icefloe_is_that_of_the_statement_that_runs(
     tables: SqlCatalog, spark: SparkSession
 ) -> None:
-    text = "SELECT count(name) FROM lake.db.t3 WHERE id < 10"
+    text = "SELECT count(name) FROM lake.db.t0 WHERE id < 10"
     for size in ("100", "134217728", "100"):
         spark.conf.set("spark.sql.files.maxPartitionBytes", size)
         spark.conf.set("spark.sql.files.openCostInBytes", "0")
         try:
             assert [tuple(row) for row in spark.sql(text).collect()] == [(10,)]
-            partitions = spark.sql("SELECT name FROM lake.db.t3").rdd.getNumPartitions()
+            partitions = spark.sql("SELECT name FROM lake.db.t0").rdd.getNumPartitions()
             assert (partitions > 10) == (size == "100")
         finally:
             spark.conf.unset("spark.sql.files.maxPartitionBytes")
