@@ -8,7 +8,7 @@ from tests.maintenance.restored_tables import ONE_FOLDER
 
 
 @pytest.fixture
-def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def one_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an empty folder, whose path is the same in all tests of a process."""
     folder = tmp_path_factory.getbasetemp() / ONE_FOLDER
     shutil.rmtree(folder, ignore_errors=True)

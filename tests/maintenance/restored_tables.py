@@ -10,7 +10,7 @@ from icefloe import SqlCatalog
 from icefloe.table import Table
 
 Arguments = ParamSpec("Arguments")
-# The folder of one test after the other: see `tmp_path` in conftest.py.
+# The folder of one test after the other: see `one_folder` in conftest.py.
 ONE_FOLDER = "one-folder"
 
 

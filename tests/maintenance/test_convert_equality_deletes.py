@@ -29,6 +29,11 @@ from icefloe.table.table import Table
 VERSIONS = [(2, "file"), (2, "partition"), (3, "file"), pytest.param(3, "partition", marks=pytest.mark.slow)]
 
 
+@pytest.fixture
+def tmp_path(one_folder: Path) -> Path:
+    return one_folder
+
+
 @written_once
 def with_deletes(folder: Path, version: int = 3, spec: tuple[str, ...] = (), **properties: str) -> Table:
     """Six files of ten rows, and two equality delete files that delete three rows in two of them."""

@@ -38,6 +38,11 @@ from icefloe.spec.metadata.maintenance_properties import MaintenanceAction
 from icefloe.table.table import Table
 
 
+@pytest.fixture
+def tmp_path(one_folder: Path) -> Path:
+    return one_folder
+
+
 def states(report: MaintenanceReport) -> dict[str, str]:
     return {one.action.value: one.state.value for one in report.actions}
 

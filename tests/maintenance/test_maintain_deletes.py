@@ -28,6 +28,11 @@ MERGED = {"write.delete.mode": "merge-on-read"}
 CONVERT, REWRITE = "convert-equality-deletes", "rewrite-data-files"
 
 
+@pytest.fixture
+def tmp_path(one_folder: Path) -> Path:
+    return one_folder
+
+
 def converted(report: Any) -> str:
     return states(report)[CONVERT]
 

@@ -45,6 +45,11 @@ PARTITIONS = {**MERGE_ON_READ, "write.delete.granularity": "partition"}
 ALL = {"rewrite-all": True}
 
 
+@pytest.fixture
+def tmp_path(one_folder: Path) -> Path:
+    return one_folder
+
+
 @written_once
 def with_deletes(folder: Path, version: int = 2, spec: tuple[str, ...] = (), files: int = 6, **properties: str) -> Table:
     """Files of ten rows, and one commit after the other that deletes a row in each of two files."""

@@ -399,7 +399,7 @@ def test_a_file_that_another_run_copies_meanwhile_is_compared(tmp_path: Path, mo
 
 def test_a_copy_that_differs_does_not_pass(places: tuple[Path, Path]) -> None:
     source, target = places
-    table = with_history(source, 2, 5)
+    table = with_history(source, 2, 5, steps=1)
     table.append(pa.table({"id": [70, 71], "kind": ["a", "a"]}))
     table.delete("id = 70")
     table.maintenance.rewrite_table_path(table.location(), str(target / "t"), copy=True)
@@ -424,7 +424,7 @@ def test_a_copy_that_differs_does_not_pass(places: tuple[Path, Path]) -> None:
         path.unlink()
         assert differences(table, target / "t"), what
         path.write_bytes(content)
-        assert differences(table, target / "t") == (), what
+    assert differences(table, target / "t") == ()
 
 
 def differences(table: Table, copy: Path) -> tuple[Any, ...]:
