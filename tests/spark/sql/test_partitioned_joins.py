@@ -1,6 +1,7 @@
 """Storage-partitioned joins: scans that report their partitions, so that joins by partition fields need no shuffle."""
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -68,15 +69,18 @@ def exchanges_and_rows(spark: SparkSession, text: str) -> tuple[int, list[tuple[
     return plan.count("hashpartitioning"), sorted((tuple(row) for row in frame.collect()), key=repr)
 
 
-def tables(sql: Run, lake: SqlCatalog, partition: str) -> tuple[Table, Table]:
+def make(lake: SqlCatalog, name: str, columns: Mapping[str, Any], partition: str = "") -> None:
+    """Create and fill a table in this process."""
+    rows = pa.table(columns)
+    lake.create_table(f"db.{name}", rows.schema, partition_spec=re.split(r", (?![^(]*\))", partition) if partition else ()).append(rows)
+
+
+def tables(lake: SqlCatalog, partition: str) -> tuple[Table, Table]:
     """Create and fill two tables of one partitioning."""
     for name, step in (("left", 1), ("right", 2)):
-        sql(f"CREATE TABLE lake.db.{name} (id BIGINT, day DATE, name STRING) USING iceberg PARTITIONED BY ({partition})")
         ids = range(0, 1000, step)
         days = [date(2024, 1, 1 + number % 4) for number in ids]
-        lake.load_table(f"db.{name}").append(
-            pa.table({"id": pa.array(ids, pa.int64()), "day": days, "name": [f"{name} {number}" for number in ids]})
-        )
+        make(lake, name, {"id": pa.array(ids, pa.int64()), "day": days, "name": [f"{name} {number}" for number in ids]}, partition)
     return lake.load_table("db.left"), lake.load_table("db.right")
 
 
@@ -86,7 +90,7 @@ def expected() -> list[tuple[Any, ...]]:
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_tables_by_the_same_buckets_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    tables(sql, lake, "bucket(4, id)")
+    tables(lake, "bucket(4, id)")
     assert exchanges_and_rows(spark, JOIN) == (0, sorted(expected(), key=repr))
     spark.conf.set("spark.sql.iceberg.planning.preserve-data-grouping", "false")
     assert exchanges_and_rows(spark, JOIN) == (2, sorted(expected(), key=repr))
@@ -95,7 +99,7 @@ def test_tables_by_the_same_buckets_are_joined_without_a_shuffle(spark: SparkSes
 @pytest.mark.slow
 @pytest.mark.usefixtures("joined_by_storage")
 def test_partially_clustered_partitions_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    left, _ = tables(sql, lake, "bucket(4, id)")
+    left, _ = tables(lake, "bucket(4, id)")
     left.append(pa.table({"id": pa.array([5000], pa.int64()), "day": [date(2024, 1, 1)], "name": ["more"]}))
     spark.conf.set(PARTIALLY_CLUSTERED, "true")
     assert exchanges_and_rows(spark, JOIN) == (0, sorted(expected(), key=repr))
@@ -104,7 +108,7 @@ def test_partially_clustered_partitions_are_joined_without_a_shuffle(spark: Spar
 @pytest.mark.usefixtures("joined_by_storage")
 @pytest.mark.parametrize("partition", repetitions(["day", "days(day)", "months(day)", "day, bucket(4, id)"], "day, bucket(4, id)"))
 def test_tables_by_values_and_times_are_joined_without_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog, partition: str) -> None:
-    tables(sql, lake, partition)
+    tables(lake, partition)
     text = "SELECT l.name, l.day, r.id FROM lake.db.left l JOIN lake.db.right r ON l.day = r.day AND l.id = r.id WHERE l.id % 7 = 0"
     expected = [(f"left {number}", date(2024, 1, 1 + number % 4), number) for number in range(0, 1000, 14)]
     assert exchanges_and_rows(spark, text) == (0, sorted(expected, key=repr))
@@ -115,7 +119,7 @@ def test_tables_by_values_and_times_are_joined_without_a_shuffle(spark: SparkSes
 def test_a_side_with_other_partitions_is_shuffled_by_those_of_the_other(
     spark: SparkSession, sql: Run, lake: SqlCatalog, partition: str
 ) -> None:
-    _, right = tables(sql, lake, partition)
+    _, right = tables(lake, partition)
     lake.create_table("db.whole", right.schema()).append(right.scan().to_arrow())
     spark.conf.set(SHUFFLES_ONE_SIDE, "true")
     text = "SELECT l.id, l.name, r.name FROM lake.db.left l JOIN lake.db.whole r ON l.id = r.id AND l.day = r.day WHERE l.id % 7 = 0"
@@ -125,7 +129,7 @@ def test_a_side_with_other_partitions_is_shuffled_by_those_of_the_other(
 @pytest.mark.slow
 @pytest.mark.usefixtures("joined_by_storage")
 def test_other_buckets_deletes_and_single_tables_are_read_as_before(sql: Run, lake: SqlCatalog) -> None:
-    left, right = tables(sql, lake, "bucket(4, id)")
+    left, right = tables(lake, "bucket(4, id)")
     right.update_spec().remove_field("id_bucket").add_field("id", "bucket[8]", "id_bucket_8").commit()
     assert sorted(sql(JOIN)) == expected()
     left.delete("id = 14")
@@ -135,7 +139,7 @@ def test_other_buckets_deletes_and_single_tables_are_read_as_before(sql: Run, la
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_a_null_key_and_an_aggregate_by_the_key(sql: Run, lake: SqlCatalog) -> None:
-    left, _ = tables(sql, lake, "bucket(4, id)")
+    left, _ = tables(lake, "bucket(4, id)")
     left.append(pa.table({"id": pa.array([None], pa.int64()), "day": [date(2024, 1, 1)], "name": ["none"]}))
     assert sorted(sql(JOIN)) == expected()
     assert sql("SELECT count(*) FROM (SELECT id, count(*) FROM lake.db.left GROUP BY id)") == [(1001,)]
@@ -143,7 +147,7 @@ def test_a_null_key_and_an_aggregate_by_the_key(sql: Run, lake: SqlCatalog) -> N
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_columns_are_found_by_id_where_the_session_reads_by_name(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    tables(sql, lake, "bucket(4, id)")
+    tables(lake, "bucket(4, id)")
     sql("ALTER TABLE lake.db.left DROP COLUMN name")
     sql("ALTER TABLE lake.db.left ADD COLUMN name STRING")
     sql("ALTER TABLE lake.db.right RENAME COLUMN name TO old")
@@ -168,7 +172,7 @@ def test_zeros_of_both_signs_are_joined_across_their_partitions(sql: Run, lake: 
 def test_a_split_size_by_which_a_file_would_have_splits_without_end_is_refused(
     spark: SparkSession, sql: Run, lake: SqlCatalog, size: str
 ) -> None:
-    tables(sql, lake, "bucket(4, id)")
+    tables(lake, "bucket(4, id)")
     assert exchanges(sql, JOIN) == 0
     spark.conf.set("spark.sql.files.maxPartitionBytes", size)
     try:
@@ -249,7 +253,7 @@ def scan_rows(frame: DataFrame) -> list[int]:
 def test_tables_with_deletes_are_joined_without_a_shuffle(
     spark: SparkSession, sql: Run, lake: SqlCatalog, partition: str, kind: str
 ) -> None:
-    left, right = tables(sql, lake, partition)
+    left, right = tables(lake, partition)
     for table in (left, right):
         if kind == "vectors":
             table.set_properties({"format-version": "3"})
@@ -378,7 +382,7 @@ def test_compatible_partitions_are_joined_without_a_shuffle(
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_fields_that_only_some_specs_have_or_that_are_not_read_do_not_count(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    left, right = tables(sql, lake, "day, bucket(4, id)")
+    left, right = tables(lake, "day, bucket(4, id)")
     assert exchanges(sql, by_keys("id", columns="l.name")) == 0  # `day` is not read
     assert exchanges(sql, by_keys("id", columns="l.name, r.day")) == 2
     set_all(spark, KEYS_A_SUBSET)
@@ -396,7 +400,7 @@ def test_fields_that_only_some_specs_have_or_that_are_not_read_do_not_count(spar
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_only_queries_that_profit_read_by_partitions(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    left, _ = tables(sql, lake, "bucket(4, id)")
+    left, _ = tables(lake, "bucket(4, id)")
     for kind in ("none", "positions"):
         with_deletes(left, kind)
         for text in (
@@ -416,7 +420,7 @@ def test_only_queries_that_profit_read_by_partitions(spark: SparkSession, sql: R
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_sizes_are_those_of_scans_without_partitions(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    left, _ = tables(sql, lake, "bucket(4, id)")
+    left, _ = tables(lake, "bucket(4, id)")
     with_deletes(left, "positions")
 
     def sizes() -> list[str]:
@@ -432,7 +436,7 @@ def test_sizes_are_those_of_scans_without_partitions(spark: SparkSession, sql: R
 @pytest.mark.usefixtures("joined_by_storage")
 @pytest.mark.parametrize("kind", repetitions(["none", "positions"], "positions"))
 def test_filters_skip_row_groups_and_joins_skip_files_by_transforms(spark: SparkSession, sql: Run, lake: SqlCatalog, kind: str) -> None:
-    left, right = tables(sql, lake, "bucket(4, id)")
+    left, right = tables(lake, "bucket(4, id)")
     for table in (left, right):
         table.set_properties({"write.parquet.row-group-limit": "100", "write.parquet.row-group-size-bytes": "1024"})
         table.append(
@@ -446,8 +450,7 @@ def test_filters_skip_row_groups_and_joins_skip_files_by_transforms(spark: Spark
     assert sorted((tuple(row) for row in rows.collect()), key=repr) == [row for row in joined(left, right, "id") if row[0] > 24900]
     assert all(0 < count < 15000 for count in scan_rows(rows))
     spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
-    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
-    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]}))
+    make(lake, "chosen", {"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]})
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly", "false")
     spark.conf.set("spark.sql.optimizer.dynamicPartitionPruning.fallbackFilterRatio", "10")
     try:
@@ -481,7 +484,7 @@ def files_in(scan: Any) -> int:
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_a_filter_at_run_time_holds_for_the_plan_of_its_thread_alone(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    tables(sql, lake, "bucket(4, id)")
+    tables(lake, "bucket(4, id)")
     scan = spark.sql(by_keys("id"))._jdf.queryExecution().executedPlan().collectLeaves().apply(0).scan()
     filter_at_run_time(spark, scan, 8)
     files: list[int] = []
@@ -495,7 +498,7 @@ def test_a_filter_at_run_time_holds_for_the_plan_of_its_thread_alone(spark: Spar
 def test_a_join_of_very_many_values_leaves_no_file_out(
     spark: SparkSession, sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables(sql, lake, "bucket(4, id)")
+    tables(lake, "bucket(4, id)")
     scan = spark.sql(by_keys("id"))._jdf.queryExecution().executedPlan().collectLeaves().apply(0).scan()
     methods: list[str] = []
     apply = PythonCallback.apply
@@ -508,7 +511,7 @@ def test_a_join_of_very_many_values_leaves_no_file_out(
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_split_files_with_deleted_positions_are_read_by_partitions(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    left, right = tables(sql, lake, "bucket(4, id)")
+    left, right = tables(lake, "bucket(4, id)")
     left.set_properties({"write.parquet.row-group-limit": "100", "write.parquet.row-group-size-bytes": "1024"})
     left.append(
         pa.table({"id": pa.array(range(2000), pa.int64()), "day": [date(2024, 1, 1)] * 2000, "name": [f"again {i}" for i in range(2000)]})
@@ -558,8 +561,7 @@ def test_a_join_by_run_time_values_skips_no_file_by_the_name_of_another_column(s
     assert lake.load_table("db.left").schema().find_field("key").field_id == 5
     sql("ALTER TABLE lake.db.left ADD PARTITION FIELD bucket(4, key)")
     append(lake, [(number, number + 1000, 0, number) for number in range(2000)], "db.left")
-    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
-    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]}))
+    make(lake, "chosen", {"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]})
     sql("DELETE FROM lake.db.left WHERE id = 0 AND key IS NULL")
     text = "SELECT /*+ BROADCAST(c) */ l.id FROM lake.db.left l JOIN lake.db.chosen c ON l.key = c.id WHERE c.kind = 'a'"
     frame = spark.sql(text)
@@ -570,11 +572,10 @@ def test_a_join_by_run_time_values_skips_no_file_by_the_name_of_another_column(s
 
 @pytest.mark.usefixtures("joined_by_storage")
 def test_files_that_python_reads_are_joined_by_a_shuffle(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    left, right = tables(sql, lake, "bucket(4, id)")
+    left, right = tables(lake, "bucket(4, id)")
     left.set_properties({"write.format.default": "orc"})
     left.append(pa.table({"id": pa.array([14], pa.int64()), "day": [date(2024, 1, 1)], "name": ["orc"]}))
-    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
-    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]}))
+    make(lake, "chosen", {"id": pa.array([8, 14], pa.int64()), "kind": ["a", "b"]})
     assert exchanges_and_rows(spark, by_keys("id")) == (2, joined(left, right, "id"))
     text = "SELECT /*+ BROADCAST(c) */ l.id, l.name FROM lake.db.left l JOIN lake.db.chosen c ON l.id = c.id WHERE c.kind = 'b'"
     assert sorted(sql(text)) == [(14, "left 14"), (14, "orc")]
@@ -583,7 +584,7 @@ def test_files_that_python_reads_are_joined_by_a_shuffle(spark: SparkSession, sq
 @pytest.mark.usefixtures("joined_by_storage")
 @pytest.mark.parametrize("change", ["missing", "damaged"])
 def test_a_file_that_cannot_be_read_fails_the_join_and_is_named(sql: Run, lake: SqlCatalog, change: str) -> None:
-    left, _ = tables(sql, lake, "bucket(4, id)")
+    left, _ = tables(lake, "bucket(4, id)")
     path = Path(left.scan().plan_files()[0].file.file_path.removeprefix("file://"))
     if change == "missing":
         path.unlink()
@@ -606,8 +607,7 @@ def test_a_join_skips_files_by_transforms_in_a_session_that_joins_no_partitions(
     sql(f"CREATE TABLE lake.db.facts (id BIGINT, at TIMESTAMP, name STRING) USING iceberg PARTITIONED BY ({partition})")
     append(lake, [(number, datetime(2024, 1, 1, tzinfo=UTC), f"fact {number}") for number in range(2000)], "db.facts")
     with_deletes(lake.load_table("db.facts"), kind)
-    sql("CREATE TABLE lake.db.chosen (id BIGINT, kind STRING) USING iceberg")
-    lake.load_table("db.chosen").append(pa.table({"id": pa.array([8, 14, 900], pa.int64()), "kind": ["a", "a", "b"]}))
+    make(lake, "chosen", {"id": pa.array([8, 14, 900], pa.int64()), "kind": ["a", "a", "b"]})
     text = "SELECT /*+ BROADCAST(c) */ f.id, f.name FROM lake.db.facts f JOIN lake.db.chosen c ON f.id = c.id WHERE c.kind = 'a'"
     frame = spark.sql(text)
     assert "dynamicpruning" in frame._jdf.queryExecution().executedPlan().toString().lower()
