@@ -250,8 +250,9 @@ def test_an_error_has_no_traceback(warehouse: Path, monkeypatch: pytest.MonkeyPa
     assert "Next: the namespace holds demo.events" in printed.err
 
 
-def test_json_is_all_that_a_process_prints(process: Process, warehouse: Path) -> None:
-    result = process("tree", "demo.events", "--warehouse", warehouse, "--json", env={**os.environ, "FORCE_COLOR": "1"})
+def test_the_package_runs_as_a_module_and_json_is_all_that_it_prints(warehouse: Path) -> None:
+    command = [sys.executable, "-m", "icefloe", "tree", "demo.events", "--warehouse", str(warehouse), "--json"]
+    result = subprocess.run(command, env={**os.environ, "FORCE_COLOR": "1"}, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout)["totals"]["records"] == 400
 
@@ -311,11 +312,3 @@ def test_contents_of_files_are_one_word_in_json(as_json: JsonCommand, tmp_path: 
     table.delete("id = 1")
     printed = as_json("files", "demo.events", "--warehouse", tmp_path)
     assert {file["content"] for file in printed["files"]} == {"data", "position_deletes"}
-
-
-def test_the_package_runs_as_a_module(warehouse: Path) -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "icefloe", "uuid", "demo.events", "--warehouse", str(warehouse)], capture_output=True, text=True, check=False
-    )
-    assert (run.returncode, run.stderr) == (0, "")
-    assert len(run.stdout.strip()) == 36
