@@ -116,9 +116,8 @@ def test_other_sessions_and_threads_have_the_same_tables(rows: DataFrame, spark:
         read(told, "pond.db.t")
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
+def test_wrong_reads_are_refused(rows: DataFrame, spark: SparkSession) -> None:
+    reads: list[tuple[str, dict[str, str], str]] = [
         ("nolake.db.t", {}, r'no catalog \'nolake\'[\s\S]*icefloe.spark.attach\(spark, "nolake", catalog\)'),
         ("lake.db.nothing", {}, "TABLE_OR_VIEW_NOT_FOUND.*nothing"),
         ("t", {}, "the name .* has no catalog"),
@@ -130,11 +129,10 @@ def test_other_sessions_and_threads_have_the_same_tables(rows: DataFrame, spark:
         ("lake.db.t", {"versionAsOf": "1", "where": "id > 1"}, r"no option 'versionasof' here\s+Next: give one of snapshot-id, branch"),
         ("lake.db.t", {"columns": "nothing"}, "nothing"),
         ("/no/such/folder", {}, "/no/such/folder"),
-    ],
-)
-def test_wrong_reads_are_refused(rows: DataFrame, spark: SparkSession, name: str, options: dict[str, str], words: str) -> None:
-    with pytest.raises(Exception, match=words):
-        read(spark, name, **options).collect()
+    ]
+    for name, options, words in reads:
+        with pytest.raises(Exception, match=words):
+            read(spark, name, **options).collect()
 
 
 def test_wrong_writes_are_refused(rows: DataFrame, lake: SqlCatalog) -> None:

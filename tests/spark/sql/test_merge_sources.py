@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.functions import expr
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.combinations import repetitions
-from tests.spark.sql.conftest import Run, append, stored
+from tests.spark.sql.conftest import Run, append, create, stored
 
 from icefloe import SqlCatalog
 from icefloe.io.locations import local_path
@@ -50,8 +50,8 @@ def reading(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return str(request.param)
 
 
-def made(sql: Run, lake: SqlCatalog, columns: str, rows: Iterable[tuple[Any, ...]], mode: str = "merge-on-read") -> None:
-    sql(f"CREATE TABLE lake.db.t ({columns}) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = '{mode}')")
+def made(lake: SqlCatalog, columns: str, rows: Iterable[tuple[Any, ...]], mode: str = "merge-on-read") -> None:
+    create(lake, columns, format_version="3", **{"write.merge.mode": mode})
     append(lake, rows)
 
 
@@ -69,7 +69,7 @@ TAKE_ALL = "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
 
 @pytest.mark.parametrize("mode", repetitions(MODES, "merge-on-read"))
 def test_a_source_with_random_rows_is_read_once(spark: SparkSession, sql: Run, lake: SqlCatalog, reading: str, mode: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(200)], mode)
+    made(lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(200)], mode)
     # One id of each pair, at random: a second read finds other ids. Spark cannot see that these are.
     by_chance = spark.sparkContext.parallelize(range(150), 2).map(lambda pair: (2 * pair + secrets.randbelow(2), -1))
     spark.createDataFrame(by_chance, LONGS).createOrReplaceTempView("by_chance")
@@ -82,7 +82,7 @@ def test_a_source_with_random_rows_is_read_once(spark: SparkSession, sql: Run, l
 
 
 def test_a_target_row_that_several_source_rows_match_is_refused(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, number) for number in range(5)])
+    made(lake, "id BIGINT, v BIGINT", [(number, number) for number in range(5)])
     before = lake.load_table("db.t").metadata_location
     twice = "(SELECT id % 4 AS id, id AS v FROM range(1, 7))"
     with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
@@ -96,7 +96,7 @@ def test_a_target_row_that_several_source_rows_match_is_refused(sql: Run, lake: 
 
 
 def test_nulls_match_only_by_null_safe_equality(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(None, 1), (2, 2), (3, 3)])
+    made(lake, "id BIGINT, v BIGINT", [(None, 1), (2, 2), (3, 3)])
     source = "(SELECT * FROM VALUES (CAST(NULL AS BIGINT), -1L), (2L, -2L) AS (id, v))"
     sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id <=> s.id {TAKE_ALL}")
     assert ids(lake) == [(None, -1), (2, -2), (3, 3)]
@@ -108,7 +108,7 @@ def test_nulls_match_only_by_null_safe_equality(sql: Run, lake: SqlCatalog, read
 
 
 def test_numbers_match_as_in_spark(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id DOUBLE, v BIGINT", [(math.nan, 1), (-0.0, 2), (math.inf, 3), (1.5, 4)])
+    made(lake, "id DOUBLE, v BIGINT", [(math.nan, 1), (-0.0, 2), (math.inf, 3), (1.5, 4)])
     source = "(SELECT * FROM VALUES (double('NaN'), -1L), (0.0D, -2L), (2.5D, -4L) AS (id, v))"
     sql(f"MERGE INTO lake.db.t t USING {source} s ON t.id = s.id {TAKE_ALL}")
     assert [(v,) for _, v in sorted(ids(lake), key=by_number)] == [(-2,), (4,), (-4,), (3,), (-1,)]
@@ -117,7 +117,7 @@ def test_numbers_match_as_in_spark(sql: Run, lake: SqlCatalog, reading: str) -> 
 
 
 def test_conditions_name_columns_of_both_sides(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, number * 10) for number in range(6)])
+    made(lake, "id BIGINT, v BIGINT", [(number, number * 10) for number in range(6)])
     source = "(SELECT id, 25L AS v, if(id = 5, 'x', 'y') AS kind FROM range(1, 8))"
     sql(f"""MERGE INTO lake.db.t t USING {source} s ON t.id + 1 = s.id AND t.v < s.v AND t.id > 0 AND s.kind = 'y'
             WHEN MATCHED AND t.v + s.id = 13 THEN DELETE
@@ -131,7 +131,7 @@ def test_conditions_name_columns_of_both_sides(sql: Run, lake: SqlCatalog, readi
 
 
 def test_a_condition_without_an_equality_works(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(4)])
+    made(lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(4)])
     sql("MERGE INTO lake.db.t t USING (SELECT 1 AS low, 2 AS high) s ON t.id BETWEEN s.low AND s.high WHEN MATCHED THEN UPDATE SET v = 1")
     sql("MERGE INTO lake.db.t t USING (SELECT 9L AS id, 9L AS v) s ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *")
     assert ids(lake) == [(0, 0), (1, 1), (2, 1), (3, 0), (9, 9)]
@@ -139,7 +139,7 @@ def test_a_condition_without_an_equality_works(sql: Run, lake: SqlCatalog, readi
 
 @pytest.mark.parametrize("mode", repetitions(MODES, "copy-on-write"))
 def test_the_target_can_be_its_own_source(sql: Run, lake: SqlCatalog, reading: str, mode: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, number) for number in range(4)], mode)
+    made(lake, "id BIGINT, v BIGINT", [(number, number) for number in range(4)], mode)
     sql(f"MERGE INTO lake.db.t t USING lake.db.t s ON t.id = s.id + 1 {TAKE_ALL}")
     # 1, 2 and 3 take the values of 0, 1 and 2; the source row 3 matches no row and is inserted.
     assert ids(lake) == [(0, 0), (1, 0), (2, 1), (3, 2), (3, 3)]
@@ -150,7 +150,7 @@ def test_the_target_can_be_its_own_source(sql: Run, lake: SqlCatalog, reading: s
 
 
 def test_a_source_without_rows_changes_nothing(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, number) for number in range(4)])
+    made(lake, "id BIGINT, v BIGINT", [(number, number) for number in range(4)])
     before = lake.load_table("db.t").metadata_location
     sql(f"MERGE INTO lake.db.t t USING (SELECT * FROM lake.db.t WHERE v > 100) s ON t.id = s.id {TAKE_ALL}")
     sql("MERGE INTO lake.db.t t USING (SELECT id FROM range(0)) s ON t.id = s.id WHEN MATCHED THEN DELETE")
@@ -161,7 +161,7 @@ def test_a_source_without_rows_changes_nothing(sql: Run, lake: SqlCatalog, readi
 
 @pytest.mark.slow
 def test_rows_from_python_are_a_source_of_unknown_size(spark: SparkSession, sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(100)])
+    made(lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(100)])
     spark.createDataFrame(
         spark.sparkContext.parallelize([(50 + number, number) for number in range(60)], 3), LONGS
     ).createOrReplaceTempView("given")
@@ -179,7 +179,7 @@ ONLY_INSERTS = {
 def test_a_merge_that_only_inserts_reads_its_source_once(
     spark: SparkSession, sql: Run, lake: SqlCatalog, reading: str, clauses: str
 ) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(None, 1), (2, 2), (3, 3)])
+    made(lake, "id BIGINT, v BIGINT", [(None, 1), (2, 2), (3, 3)])
     given = spark.sparkContext.parallelize([(None, -1), (2, -2), (4, -4), (4, -4), (7, -7)], 2)
     spark.createDataFrame(given, LONGS).createOrReplaceTempView("given")
     statement = f"MERGE INTO lake.db.t t USING given s ON t.id = s.id {ONLY_INSERTS[clauses]}"
@@ -196,7 +196,7 @@ def test_a_merge_that_only_inserts_reads_its_source_once(
 
 @pytest.mark.slow
 def test_rows_without_a_match_are_appended_for_any_condition(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(4)])
+    made(lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(4)])
     sql("INSERT INTO lake.db.t SELECT id, -1 FROM range(10) s WHERE NOT EXISTS (SELECT 1 FROM lake.db.t WHERE id > s.id - 3)")
     assert [one for one, v in ids(lake) if v == -1] == [6, 7, 8, 9]
     sql("INSERT INTO lake.db.t SELECT id, -2 FROM range(12) WHERE id NOT IN (SELECT id FROM lake.db.t)")
@@ -236,7 +236,7 @@ def keys(spark: SparkSession) -> pa.Table:
 )
 def test_keys_of_every_type_match_their_rows_and_prune_files(sql: Run, lake: SqlCatalog, reading: str, kind: str, keys: pa.Table) -> None:
     key = f"CAST({KINDS[kind]} AS {kind})"
-    made(sql, lake, f"k {kind}, id BIGINT, v BIGINT", [(keys[kind][number].as_py(), number, 0) for number in range(10)])
+    made(lake, f"k {kind}, id BIGINT, v BIGINT", [(keys[kind][number].as_py(), number, 0) for number in range(10)])
     append(lake, [(keys[kind][number].as_py(), number, 0) for number in range(30, 40)])
     paths = [Path(local_path(task.file.file_path)) for task in lake.load_table("db.t").scan("id >= 30").plan_files()]
     assert len(paths) == 1
@@ -269,7 +269,7 @@ def test_the_first_rows_of_a_source_are_limited_by_its_estimated_size(size: int,
 
 @pytest.mark.parametrize("mode", repetitions(MODES, "copy-on-write"))
 def test_a_source_with_rand_and_uuid_is_computed_once(sql: Run, lake: SqlCatalog, reading: str, mode: str) -> None:
-    made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(200)], mode)
+    made(lake, "id BIGINT, v STRING", [(number, "old") for number in range(200)], mode)
     # One id of each pair, at random, with a text of the same draw: a second evaluation would update other rows than it inserts, or mix two draws.
     draws = "SELECT id, CAST(2 * rand() AS INT) AS draw, uuid() AS token FROM range(150)"
     source = f"SELECT 2 * id + draw AS id, concat(2 * id + draw, ' ', token) AS v FROM ({draws})"
@@ -286,7 +286,7 @@ def test_a_source_with_rand_and_uuid_is_computed_once(sql: Run, lake: SqlCatalog
 
 
 def test_a_random_source_is_computed_once_for_every_clause(sql: Run, lake: SqlCatalog, reading: str) -> None:
-    made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
+    made(lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
     clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
     sql(f"MERGE INTO lake.db.t t USING (SELECT CAST(rand() * 20 AS BIGINT) AS id, uuid() AS v FROM range(1)) s ON t.id = s.id {clauses}")
     ((_, value),) = ids(lake)
@@ -294,7 +294,7 @@ def test_a_random_source_is_computed_once_for_every_clause(sql: Run, lake: SqlCa
 
 
 def test_a_computed_source_is_released_after_its_statement(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
+    made(lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
     before = kept_rdds(spark)
     sql(
         "MERGE INTO lake.db.t t USING (SELECT id, uuid() AS v FROM range(20)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
@@ -308,7 +308,7 @@ def kept_rdds(spark: SparkSession) -> set[int]:
 
 
 def test_a_merge_of_a_dataframe_may_have_a_random_source(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
+    made(lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
     source = spark.range(5, 15).selectExpr("id", "uuid() AS v").alias("s")
     source.mergeInto("lake.db.t", expr("lake.db.t.id = s.id")).whenMatched().updateAll().whenNotMatched().insertAll().merge()
     rows = ids(lake)
@@ -317,7 +317,7 @@ def test_a_merge_of_a_dataframe_may_have_a_random_source(spark: SparkSession, sq
 
 
 def test_a_random_clause_is_refused_with_the_way_out(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
+    made(lake, "id BIGINT, v STRING", [(number, "old") for number in range(10)])
     with pytest.raises(IllegalArgumentException, match=r"(?s)random.*Next: compute it in the source: USING \(SELECT \*, uuid\(\) AS token"):
         sql("MERGE INTO lake.db.t t USING (SELECT id FROM range(3)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = uuid()")
 
@@ -343,7 +343,7 @@ class Rows(DataSource):
 def test_only_files_and_snapshots_without_random_functions_are_read_again(
     spark: SparkSession, sql: Run, lake: SqlCatalog, tmp_path: Path
 ) -> None:
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, number) for number in range(4)])
+    made(lake, "id BIGINT, v BIGINT", [(number, number) for number in range(4)])
     spark.range(9).selectExpr("id", "id AS v").write.parquet(str(tmp_path / "files"))
     files, table = spark.read.parquet(str(tmp_path / "files")), spark.table("lake.db.t")
     spark.dataSource.register(Rows)
@@ -372,7 +372,7 @@ def test_a_large_source_of_files_is_not_kept_and_prunes_the_files_of_the_table(
     jobs: list[str] = []
     original = large_source.run_job
     monkeypatch.setattr(large_source, "run_job", lambda session, text, action: (jobs.append(text), original(session, text, action))[1])
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(100)])
+    made(lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(100)])
     append(lake, [(number, 0) for number in range(1000, 1100)])
     spark.range(1050, 1200).selectExpr("id", "id AS v").write.parquet(str(tmp_path / "source"))
     spark.read.parquet(str(tmp_path / "source")).createOrReplaceTempView("source")
@@ -390,7 +390,7 @@ def test_a_large_source_of_files_is_not_kept_and_prunes_the_files_of_the_table(
     "clause", ["", pytest.param("WHEN NOT MATCHED THEN INSERT (kind, text, v) VALUES ('new', 'x', s.v)", marks=pytest.mark.slow)]
 )
 def test_a_key_is_not_computed_of_rows_that_the_condition_leaves_out(sql: Run, lake: SqlCatalog, reading: str, clause: str) -> None:
-    made(sql, lake, "kind STRING, text STRING, v BIGINT", [("number", "1", 0), ("number", "2", 0), ("word", "a", 0)])
+    made(lake, "kind STRING, text STRING, v BIGINT", [("number", "1", 0), ("number", "2", 0), ("word", "a", 0)])
     source = "(SELECT id, id * 10 AS v FROM range(1, 2))"
     sql(f"""MERGE INTO lake.db.t t USING {source} s ON t.kind = 'number' AND CAST(t.text AS BIGINT) = s.id
             WHEN MATCHED THEN UPDATE SET v = s.v {clause}""")
@@ -408,7 +408,7 @@ def test_the_plan_does_not_spell_the_bloom_filter_out(sql: Run, lake: SqlCatalog
         return rows
 
     monkeypatch.setattr(merge_planner, "rows_of", rows_of)
-    made(sql, lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(9)])
+    made(lake, "id BIGINT, v BIGINT", [(number, 0) for number in range(9)])
     sql(f"MERGE INTO lake.db.t t USING (SELECT id, id AS v FROM range(100000)) s ON t.id = s.id {TAKE_ALL}")
     assert any("mightContainLong" in text for text in texts)
     assert all(len(text) < 100_000 for text in texts)

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, SparkRun
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from tests.combinations import combinations, repetitions
-from tests.spark.sql.conftest import Run, append, stored
+from tests.spark.sql.conftest import Run, append, create, stored
 
 from icefloe import SqlCatalog
 
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.spark
 FORMS = [(1, "copy-on-write"), *product((2, 3), ("copy-on-write", "merge-on-read"))]
 
 
-def made(sql: Run, lake: SqlCatalog, version: int, mode: str, *, partitioned: bool = True, more: str = "") -> None:
+def made(lake: SqlCatalog, version: int, mode: str, *, partitioned: bool = True, **more: str) -> None:
     """The table `lake.db.t` with ids 0 to 9 in two partitions."""
-    modes = ", ".join(f"'write.{command}.mode' = '{mode}'" for command in ("delete", "update", "merge"))
-    sql(f"""CREATE TABLE lake.db.t (id BIGINT, kind STRING, v DOUBLE, s STRUCT<a: INT, b: ARRAY<STRING>>) USING iceberg
-            {"PARTITIONED BY (kind)" if partitioned else ""} TBLPROPERTIES ('format-version' = '{version}', {modes}{more})""")
+    properties = {"format_version": str(version), **{f"write.{command}.mode": mode for command in ("delete", "update", "merge")}, **more}
+    columns = "id BIGINT, kind STRING, v DOUBLE, s STRUCT<a: INT, b: ARRAY<STRING>>"
+    create(lake, columns, partition=["kind"] if partitioned else (), **properties)
     append(lake, [(number, "ab"[number % 2], number / 2, {"a": number, "b": ["x"]}) for number in range(10)])
 
 
@@ -34,7 +34,7 @@ def row_ids(lake: SqlCatalog) -> dict[Any, Any]:
 
 @pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
 def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
-    made(sql, lake, version, mode)
+    made(lake, version, mode)
     before = row_ids(lake)
     sql("UPDATE lake.db.t SET s.a = s.a + 100, kind = 'c' WHERE v < 1 OR id IN (SELECT max(id) FROM lake.db.t)")
     assert sorted(sql("SELECT id, kind, v, s.a, s.b FROM lake.db.t WHERE kind = 'c'")) == [
@@ -53,7 +53,7 @@ def test_update_sets_columns_and_members_of_structs(sql: Run, lake: SqlCatalog, 
 
 @pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (1, "copy-on-write")))
 def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
-    made(sql, lake, version, mode)
+    made(lake, version, mode)
     before = row_ids(lake)
     sql("DELETE FROM lake.db.t WHERE id NOT IN (SELECT id + 1 FROM lake.db.t WHERE id < 6)")
     assert stored(lake, "id") == [(1,), (2,), (3,), (4,), (5,), (6,)]
@@ -63,7 +63,7 @@ def test_delete_by_a_subquery(sql: Run, lake: SqlCatalog, version: int, mode: st
 
 @pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (2, "merge-on-read")))
 def test_a_subquery_used_several_times_has_one_value(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
-    made(sql, lake, version, mode)
+    made(lake, version, mode)
     most = "(SELECT max(id) FROM lake.db.t)"
     sql(f"UPDATE lake.db.t SET s.a = {most} WHERE id = {most} OR v = {most} / 4")
     assert [number for number, members in stored(lake, "id", "s") if members["a"] == 9] == [9]
@@ -73,7 +73,7 @@ def test_a_subquery_used_several_times_has_one_value(sql: Run, lake: SqlCatalog,
 
 @pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "merge-on-read")))
 def test_merge_with_every_clause(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
-    made(sql, lake, version, mode, partitioned=version != 3)
+    made(lake, version, mode, partitioned=version != 3)
     before = row_ids(lake)
     sql("""MERGE INTO lake.db.t t USING (SELECT id, 'new' AS kind, -1D AS v, CAST(NULL AS STRUCT<a: INT, b: ARRAY<STRING>>) AS s FROM range(4, 14)) s
            ON t.id = s.id
@@ -109,7 +109,7 @@ def test_merge_with_every_clause(sql: Run, lake: SqlCatalog, version: int, mode:
 
 @pytest.mark.slow
 def test_a_row_that_matches_several_source_rows_is_refused_with_the_error_of_spark(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read")
+    made(lake, 2, "merge-on-read")
     before = lake.load_table("db.t").metadata_location
     with pytest.raises(SparkRuntimeException, match="MERGE_CARDINALITY_VIOLATION"):
         sql("MERGE INTO lake.db.t t USING (SELECT 3 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 0")
@@ -119,7 +119,7 @@ def test_a_row_that_matches_several_source_rows_is_refused_with_the_error_of_spa
 
 
 def test_statements_that_change_no_row_make_no_snapshot(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "copy-on-write")
+    made(lake, 2, "copy-on-write")
     before = lake.load_table("db.t").metadata_location
     sql("UPDATE lake.db.t SET v = 1 WHERE id > 1000")
     sql("DELETE FROM lake.db.t WHERE id IN (SELECT 1000)")
@@ -129,7 +129,7 @@ def test_statements_that_change_no_row_make_no_snapshot(sql: Run, lake: SqlCatal
 
 
 def test_deletes_of_whole_files_and_partitions_change_metadata_only(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read")
+    made(lake, 2, "merge-on-read")
     paths = {task.file.file_path for task in lake.load_table("db.t").scan().plan_files()}
     sql("DELETE FROM lake.db.t WHERE kind = 'a'")
     append(lake, [(50, "c", 0.0, None)])
@@ -148,14 +148,14 @@ def test_deletes_of_whole_files_and_partitions_change_metadata_only(sql: Run, la
     [pytest.param("length(kind) = 1 AND id % 2 = 0", marks=pytest.mark.slow), "upper(kind) = 'A'", "kind || 'x' <> 'bx' AND id >= 0"],
 )
 def test_a_partition_filter_without_an_iceberg_expression_deletes_rows(sql: Run, lake: SqlCatalog, condition: str) -> None:
-    made(sql, lake, 2, "copy-on-write")
+    made(lake, 2, "copy-on-write")
     sql(f"DELETE FROM lake.db.t WHERE {condition}")
     assert stored(lake, "id") == [(1,), (3,), (5,), (7,), (9,)]
 
 
 @pytest.mark.parametrize(("version", "mode"), repetitions(FORMS, (3, "copy-on-write"), (3, "merge-on-read")))
 def test_updates_can_use_the_file_and_position_of_rows(sql: Run, lake: SqlCatalog, version: int, mode: str) -> None:
-    made(sql, lake, version, mode)
+    made(lake, version, mode)
     before = row_ids(lake)
     sql("UPDATE lake.db.t SET v = _pos WHERE _file LIKE '%kind=a%' AND _pos > 1")
     assert stored(lake, "id", "v")[::2] == [(0, 0.0), (2, 1.0), (4, 2.0), (6, 3.0), (8, 4.0)]
@@ -166,7 +166,7 @@ def test_updates_can_use_the_file_and_position_of_rows(sql: Run, lake: SqlCatalo
 
 
 def test_a_merge_that_uses_the_position_of_rows_is_refused(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read")
+    made(lake, 2, "merge-on-read")
     with pytest.raises(UnsupportedOperationException, match="look for the keys of these rows in the source"):
         sql("MERGE INTO lake.db.t t USING (SELECT 1 AS id) s ON t.id = s.id AND t._pos >= 0 WHEN MATCHED THEN UPDATE SET v = 7")
     sql("MERGE INTO lake.db.t t USING (SELECT id FROM lake.db.t WHERE _pos = 0) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = 7")
@@ -174,14 +174,14 @@ def test_a_merge_that_uses_the_position_of_rows_is_refused(sql: Run, lake: SqlCa
 
 
 def test_a_file_without_remaining_rows_is_removed(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 3, "merge-on-read")
+    made(lake, 3, "merge-on-read")
     sql("DELETE FROM lake.db.t WHERE id IN (SELECT id FROM lake.db.t WHERE kind = 'a')")
     summary = lake.load_table("db.t").current_snapshot().summary
     assert (summary["operation"], summary["deleted-data-files"], summary["total-delete-files"]) == ("delete", "1", "0")
 
 
 def test_changing_a_branch_changes_no_other(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read")
+    made(lake, 2, "merge-on-read")
     lake.load_table("db.t").manage_snapshots().create_branch(branch_name="b").commit()
     sql("UPDATE lake.db.t.branch_b SET v = -1 WHERE id = 3")
     sql("DELETE FROM lake.db.t.branch_b WHERE id IN (SELECT 4)")
@@ -191,14 +191,14 @@ def test_changing_a_branch_changes_no_other(sql: Run, lake: SqlCatalog) -> None:
 
 
 def test_changing_a_tag_is_refused(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read")
+    made(lake, 2, "merge-on-read")
     lake.load_table("db.t").manage_snapshots().create_tag(tag_name="x").commit()
     with pytest.raises(IllegalArgumentException, match="takes no writes"):
         sql("UPDATE lake.db.t.tag_x SET v = -1 WHERE id = 3")
 
 
 def test_merge_on_read_in_version_1_is_refused(sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 1, "merge-on-read")
+    made(lake, 1, "merge-on-read")
     with pytest.raises(
         UnsupportedOperationException, match=r"(?s)format version 1.*write.update.mode.*SET TBLPROPERTIES \('format-version' = '2'\)"
     ):
@@ -217,7 +217,7 @@ def test_columns_with_names_of_metadata_columns_are_refused(sql: Run) -> None:
 
 @pytest.mark.slow
 def test_merge_into_and_data_frames(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 3, "merge-on-read")
+    made(lake, 3, "merge-on-read")
     source = spark.sql("SELECT id AS other, 9D AS v FROM range(8, 12)")
     merging = source.alias("s").mergeInto("lake.db.t", F.expr("s.other = t.id"))
     merging.whenMatched().update({"v": F.expr("s.v")}).whenNotMatched().insert({"id": F.expr("s.other")}).merge()
@@ -225,7 +225,7 @@ def test_merge_into_and_data_frames(spark: SparkSession, sql: Run, lake: SqlCata
 
 
 def test_updated_rows_are_distributed_and_sorted_by_the_table_s_properties(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read")
+    made(lake, 2, "merge-on-read")
     table = lake.load_table("db.t")
     with table.update_sort_order() as update:
         update.desc("id")
@@ -261,7 +261,7 @@ def test_the_advisory_partition_size_splits_changed_rows_into_more_files(spark: 
 
 
 def test_statements_use_the_settings_of_their_session(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
-    made(sql, lake, 2, "merge-on-read", partitioned=False)
+    made(lake, 2, "merge-on-read", partitioned=False)
     table = lake.load_table("db.t")
     settings = {"snapshot-property.who": "me", "compression-codec": "gzip"}
     for name, value in settings.items():
@@ -289,7 +289,7 @@ def test_statements_use_the_settings_of_their_session(spark: SparkSession, sql: 
 
 def test_delete_files_have_the_table_s_granularity(sql: Run, lake: SqlCatalog) -> None:
     for granularity, expected in (("file", "2"), ("partition", "1")):
-        made(sql, lake, 2, "merge-on-read", partitioned=False, more=f", 'write.delete.granularity' = '{granularity}'")
+        made(lake, 2, "merge-on-read", partitioned=False, **{"write.delete.granularity": granularity})
         append(lake, [(number, None, None, None) for number in range(10, 20)])
         sql("UPDATE lake.db.t SET v = -1 WHERE id IN (SELECT id FROM range(1, 20, 9))")
         assert [number for number, v in stored(lake, "id", "v") if v == -1] == [1, 10, 19]
