@@ -25,7 +25,7 @@ from icefloe.operations.data_scan import DataScan
 from icefloe.operations.write_result import WriteResult
 from icefloe.scan.scan_plan import ScanPlan
 from icefloe.spark.bridge.callback import PythonCallback, connector_method
-from icefloe.spark.bridge.gateway import add_formats, jvm_of, static_method
+from icefloe.spark.bridge.gateway import add_formats, java_class, static_method
 from icefloe.spark.bridge.messages import TableMessage, TableToLoad
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import PREFIX, resolve_name
@@ -91,7 +91,7 @@ class SparkDataSource(PythonCallback):
         spark = session_named(options.pop(OPTION, None)) or SparkSession(SparkContext.getOrCreate(), active)
         if not spark._jsparkSession.equals(active):
             # Spark loads catalogs with the settings of the active session, whichever session reads; `createDataFrame` also changes the active session.
-            jvm_of(spark).org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+            java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
         # Spark passes the time travel options later, when it loads the table.
         parsed = parse_options({name: value for name, value in options.items() if name.lower() not in SPARK_POINTS})
         if not is_location(parsed.path or "") and parsed.columns == ("*",) and parsed.where is None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from pyspark.sql import SparkSession
 
-from icefloe.spark.bridge.gateway import jvm_of
+from icefloe.spark.bridge.gateway import java_class
 from icefloe.spark.functions.spark_functions import CANONICAL, call_of
 from icefloe.spec.expressions.predicate import (
     AlwaysFalse,
@@ -284,7 +284,7 @@ class LocalDays:
 
     def _stretches(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Divide the time between two instants where the zone's offset changes. Yield the begin, end and offset from UTC of each interval, in seconds."""
-        instant = jvm_of(self._spark).java.time.Instant
+        instant = java_class(self._spark, "java.time.Instant")
         offset = self._rules.getOffset(instant.ofEpochSecond(begin)).getTotalSeconds()
         while begin < end:
             change = self._rules.nextTransition(instant.ofEpochSecond(begin))
@@ -296,4 +296,4 @@ class LocalDays:
 
     @cached_property
     def _rules(self) -> Any:
-        return jvm_of(self._spark).org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(self._zone).getRules()
+        return java_class(self._spark, "org.apache.spark.sql.catalyst.util.DateTimeUtils").getZoneId(self._zone).getRules()
