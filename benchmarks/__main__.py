@@ -33,6 +33,8 @@ MODULES = {
     "merging-buckets": "benchmarks.merging_buckets",
     "spark-changes": "benchmarks.spark_changes",
     "changes": "benchmarks.changes",
+    "changelog-views": "benchmarks.changelog_views",
+    "stream-lag": "benchmarks.stream_lag",
     "statements": "benchmarks.statements",
     "creating": "benchmarks.creating",
     "serving": "benchmarks.serving",
