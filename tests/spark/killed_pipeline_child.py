@@ -29,14 +29,15 @@ def main() -> None:
     icefloe.spark.attach(spark, "lake", catalog)
     files = spark.readStream.schema("id BIGINT, value BIGINT").option("maxFilesPerTrigger", 2).json(f"{folder}/source")
 
-    def changes() -> Any:
-        source = spark.readStream.format("iceberg").option("read.mode", "changes").option("streaming-max-files-per-micro-batch", 4)
+    def changes(most_files: int) -> Any:
+        source = spark.readStream.format("iceberg").option("read.mode", "changes").option("streaming-max-files-per-micro-batch", most_files)
         return source.load("lake.db.t")
 
+    # The MERGE takes the changes of one snapshot; the log those of several.
     streams: dict[str, Any] = {
         "files": lambda writer: writer(files).toTable("lake.db.t"),
-        "merge": lambda writer: writer(changes()).foreachBatch(merge).start(),
-        "log": lambda writer: writer(changes().drop("_commit_timestamp")).toTable("lake.db.log"),
+        "merge": lambda writer: writer(changes(1)).foreachBatch(merge).start(),
+        "log": lambda writer: writer(changes(4).drop("_commit_timestamp")).toTable("lake.db.log"),
     }
     for name, start in streams.items():
         trigger = {"availableNow": True} if once else {"processingTime": "100 milliseconds"}

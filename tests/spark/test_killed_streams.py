@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,31 @@ def epochs(folder: Path) -> int:
     return sum(path.name.isdigit() for path in commits.iterdir()) if commits.exists() else 0
 
 
+def processes_of(process: int) -> dict[int, str]:
+    """Return a process and all that it and its children started, with their command lines. Spark's JVM is in a process group of its own."""
+    parents, lines = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                lines[int(folder.name)] = (folder / "cmdline").read_text(errors="replace")
+            except OSError:
+                continue  # it has ended
+    family = {process}
+    while more := {child for child, parent in parents.items() if parent in family} - family:
+        family |= more
+    return {member: lines[member] for member in family if member in lines}
+
+
+def kill_all(child: "subprocess.Popen[bytes]") -> None:
+    """Kill a process and all that it started, the JVM too, before any of them can react."""
+    for signal_number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes_of(child.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal_number)
+    child.wait()
+
+
 def run_and_kill(command: list[str], folder: Path, target: int) -> None:
     """Run a program, and kill it at a random moment after it has recorded so many epochs."""
     child = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -41,8 +67,7 @@ def run_and_kill(command: list[str], folder: Path, target: int) -> None:
     while epochs(folder) < target and child.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     time.sleep(random.uniform(0, 0.5))
-    os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    kill_all(child)
 
 
 def test_every_row_is_in_the_table_once_whenever_the_stream_is_killed(tmp_path: Path) -> None:
@@ -138,15 +163,11 @@ class Pipeline:
     def executors(self) -> list[int]:
         """Return the processes of the executors of the running driver."""
         assert self.child is not None
-        found = []
-        for folder in Path("/proc").iterdir():
-            try:
-                is_of_child = folder.name.isdigit() and os.getpgid(int(folder.name)) == self.child.pid
-                if is_of_child and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes():
-                    found.append(int(folder.name))
-            except OSError:
-                continue  # it has ended
-        return found
+        return [
+            process
+            for process, line in processes_of(self.child.pid).items()
+            if "CoarseGrainedExecutorBackend" in line and "--driver-url" in line
+        ]
 
     def add_file(self) -> None:
         """Add a file of rows with new keys."""
@@ -186,7 +207,10 @@ class Pipeline:
             self.table.expire_snapshots(snapshot_ids=gone)
 
     def kill(self) -> str:
-        """Kill an executor, or the driver, at times before it has executors. Return which."""
+        """Kill an executor, or the driver, mostly after an epoch, at times before there is an executor. Return which."""
+        if self.chance.random() < 0.8:
+            before = self.epochs()
+            self.wait(lambda: self.epochs() > before)
         if self.chance.random() < 0.9:
             self.wait(self.executors)
         executors = self.executors()
@@ -197,11 +221,14 @@ class Pipeline:
         self.start()
         return "driver"
 
+    def epochs(self) -> int:
+        """Return how many epochs the three streams have recorded."""
+        return sum(path.name.isdigit() for path in self.folder.glob("checkpoint-*/commits/*"))
+
     def stop(self) -> None:
         """Kill the driver with its executors."""
         if self.child is not None and self.child.poll() is None:
-            os.killpg(self.child.pid, signal.SIGKILL)
-            self.child.wait()
+            kill_all(self.child)
 
     def end(self) -> None:
         """Kill the driver, and run the streams to the end of what there is."""
@@ -244,8 +271,9 @@ def test_a_copy_and_a_log_of_changes_are_right_whenever_drivers_and_executors_ar
             until = time.monotonic() + pipeline.chance.uniform(0.5, 6)
             while time.monotonic() < until:
                 pipeline.chance.choice([pipeline.add_file, pipeline.write, pipeline.write, pipeline.expire])()
-                time.sleep(pipeline.chance.uniform(0.1, 0.6))
+                time.sleep(pipeline.chance.uniform(0.3, 1.2))
             kills[pipeline.kill()] += 1
+            print(f"{kills.total()} kills, {pipeline.epochs()} epochs", flush=True)
         pipeline.end()
     finally:
         pipeline.stop()
