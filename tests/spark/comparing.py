@@ -8,7 +8,7 @@ from pyspark.sql.types import VariantVal
 
 from icefloe.table import Table
 
-# Types whose values are the same in a row of Spark and in a list of Arrow, and can be counted.
+# Types whose values are the same in a row of Spark and in a list of Arrow.
 FLAT = {"boolean", "integer", "long", "string"}
 
 
@@ -23,7 +23,9 @@ def same_rows(table: Table, where: str = "TRUE", *columns: str) -> DataFrame:
     rows, here = frame.collect(), scan.to_arrow()
     if all(field.dataType.typeName() in FLAT for field in frame.schema.fields):  # several times as fast for many rows
         assert frame.columns == here.column_names
-        assert Counter(map(tuple, rows)) == Counter(zip(*(column.to_pylist() for column in here.columns), strict=True))
+        assert Counter(repr(tuple(row)) for row in rows) == Counter(
+            map(repr, zip(*(column.to_pylist() for column in here.columns), strict=True))
+        )
         return frame
     found = [{name: plain(value) for name, value in row.asDict(recursive=True).items()} for row in rows]
     assert in_order(found) == in_order(here.to_pylist())

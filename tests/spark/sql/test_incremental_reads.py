@@ -29,12 +29,8 @@ def table(sql: Run, lake: SqlCatalog) -> Table:
 
 
 def numbers(frame: DataFrame) -> list[int]:
-    return sorted(row[0] for row in frame.select("id").collect())
-
-
-def aggregated(frame: DataFrame) -> list[int]:
     """Return the ids, after a comparison with their number and the largest as Spark computes them, or Icefloe of metadata."""
-    found = numbers(frame)
+    found = sorted(row[0] for row in frame.select("id").collect())
     assert frame.agg({"*": "count", "id": "max"}).first() == (len(found), max(found, default=None))
     return found
 
@@ -45,12 +41,12 @@ def test_appended_rows_are_read_after_the_start_up_to_the_end(spark: SparkSessio
     for start, end in ((0, None), (2, 3), (2, 9), (8, 9)):
         options = {"start-snapshot-id": str(of_row[start])} | ({} if end is None else {"End-Snapshot-Id": str(of_row[end])})
         expected = list(range(start + 1, 10 if end is None else end + 1))
-        assert aggregated(spark.read.options(**options).table("lake.db.t")) == expected
+        assert numbers(spark.read.options(**options).table("lake.db.t")) == expected
         assert numbers(spark.read.format("icefloe").options(**options).load("lake.db.t")) == expected
-    assert aggregated(spark.read.option("start-snapshot-id", of_row[1]).table("lake.db.t").where("id < 4 OR v = 'v9'")) == [2, 3, 9]
-    assert aggregated(spark.read.option("start-snapshot-id", of_row[7]).table("lake.db.t.branch_side")) == [8, 9, 90]
+    assert numbers(spark.read.option("start-snapshot-id", of_row[1]).table("lake.db.t").where("id < 4 OR v = 'v9'")) == [2, 3, 9]
+    assert numbers(spark.read.option("start-snapshot-id", of_row[7]).table("lake.db.t.branch_side")) == [8, 9, 90]
     assert numbers(spark.read.option("start-snapshot-id", of_row[7]).option("branch", "side").table("lake.db.t")) == [8, 9, 90]
-    assert aggregated(spark.read.option("start-snapshot-id", of_row[9]).table("lake.db.t")) == []
+    assert numbers(spark.read.option("start-snapshot-id", of_row[9]).table("lake.db.t")) == []
     assert numbers(icefloe.spark.table(spark, table, start_snapshot_id=of_row[4], end_snapshot_id=of_row[6])) == [5, 6]
 
 
