@@ -13,7 +13,8 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.catalog_loader import load_catalog
 from icefloe.errors import EngineError, InvalidInputError
 from icefloe.spark.bridge.callback_server import start_callbacks
-from icefloe.spark.bridge.gateway import class_loader, gateway_of, java_class, java_message, static_method
+from icefloe.spark.bridge.gateway import class_loader, gateway_of, java_message, jvm_of, static_method
+from icefloe.spark.bridge.java_compiler import context_loader
 from icefloe.spark.bridge.optimizer_rule import install_rule
 from icefloe.spark.catalog.attached_catalogs import ATTACHED, PREFIX, SESSION_CATALOG, drop_stopped
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
@@ -101,7 +102,7 @@ def _configured_catalogs(spark: SparkSession) -> dict[str, dict[str, str]]:
 
 def names_of_icefloe(spark: SparkSession) -> tuple[str, ...]:
     """Return the values of `spark.sql.catalog.<name>` that select Icefloe: its own names, and the classes of Java's Iceberg if the session lacks its JAR."""
-    loader = java_class(spark, "java.lang.Thread").currentThread().getContextClassLoader()
+    loader = context_loader(jvm_of(spark))
     try:
         loader.loadClass(JAVA_CLASSES[0])
     except Py4JError:

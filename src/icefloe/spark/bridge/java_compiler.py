@@ -272,7 +272,8 @@ def _node_constructor(jvm: Any, name: str, node: str) -> str:
 
 def context_loader(jvm: Any) -> Any:
     """Return the context class loader of the JVM thread that runs the call."""
-    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    # By its full name: if looked up member by member, Spark would search its jars for a class with the name of each package.
+    return getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
 
 
 def takes_folders(jvm: Any, loader: Any) -> bool:

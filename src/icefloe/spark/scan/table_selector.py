@@ -5,7 +5,6 @@ The name in SQL, a time travel clause or options of a read select them. If a tab
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -259,14 +258,19 @@ def _with_range(selected: TableSelection, options: Mapping[str, str]) -> TableSe
 
 def snapshot_id_of(name: str, text: str) -> int:
     """Return the id of a snapshot in the value of an option. Raises `InvalidInputError` if it is not a whole number of 64 bits."""
-    snapshot_id = None
-    with suppress(ValueError):
-        snapshot_id = int(text)
-    if snapshot_id is None or not -(2**63) <= snapshot_id < 2**63:
+    snapshot_id = _whole_number(text)
+    if snapshot_id is None:
         raise InvalidInputError(
             f"the read option {name} is {short_text(text)!r}, not a whole number of 64 bits", next_step="give a snapshot's id"
         )
     return snapshot_id
+
+
+def _whole_number(text: str) -> int | None:
+    """Return the number that a text of ASCII digits is; None for every other text, and beyond 64 bits."""
+    # `int` would take underscores, and fails for thousands of digits with an error of its own.
+    number = int(text) if re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def timestamp_ms(time: int | str | datetime) -> int:
@@ -276,11 +280,11 @@ def timestamp_ms(time: int | str | datetime) -> int:
         time: Milliseconds, as a number or text; or a time with a zone, as a `datetime` or ISO 8601 text.
 
     Raises:
-        InvalidInputError: The text is not a number or a time, or the time has no zone.
+        InvalidInputError: The value is not a number of 64 bits or a time, or the time has no zone.
     """
-    with suppress(ValueError):
-        if not isinstance(time, datetime):
-            return int(time)
+    milliseconds = None if isinstance(time, datetime) else _whole_number(str(time))
+    if milliseconds is not None:
+        return milliseconds
     try:
         moment = time if isinstance(time, datetime) else datetime.fromisoformat(str(time))
     except ValueError:
