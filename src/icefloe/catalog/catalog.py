@@ -22,7 +22,6 @@ from icefloe.errors import (
     InvalidInputError,
     InvalidPropertyError,
     NoSuchNamespaceError,
-    NoSuchTableError,
     StorageFullError,
     StoragePermissionError,
     TableAlreadyExistsError,
@@ -45,7 +44,7 @@ from icefloe.spec.partitioning.sort_order import UNSORTED_SORT_ORDER, SortOrder
 from icefloe.spec.ports import FileIO, StorageAccess
 from icefloe.spec.schema.arrow_schema import to_schema
 from icefloe.spec.schema.schema import Schema
-from icefloe.stores.catalog_store import CatalogStore, ChecksNames, TableLocation
+from icefloe.stores.catalog_store import CatalogStore, TableLocation, name_exists
 from icefloe.stores.replace_location import replace_location
 from icefloe.table.table import Table
 
@@ -103,14 +102,7 @@ class Catalog(CatalogViews, CatalogNamespaces, CatalogBase):
         Args:
             identifier: its name, `"namespace.name"` or a tuple of levels.
         """
-        try:
-            name = self.resolve_name(identifier)
-            if isinstance(self.store, ChecksNames):
-                return self.store.exists(name)
-            self.store.load(name)
-        except NoSuchTableError:
-            return False
-        return True
+        return name_exists(self.store, self.resolve_name(identifier))
 
     def create_table(
         self,

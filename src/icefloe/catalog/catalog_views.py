@@ -22,7 +22,7 @@ from icefloe.spec.schema.schema import Schema
 from icefloe.spec.view.view_definition import ViewDefinition
 from icefloe.spec.view.view_metadata_json import read_view_metadata
 from icefloe.spec.view.view_version import SQLViewRepresentation, ViewVersion
-from icefloe.stores.catalog_store import CatalogStore, ChecksNames, KeepsViews, ViewStore
+from icefloe.stores.catalog_store import CatalogStore, KeepsViews, ViewStore, name_exists
 from icefloe.view.view import View
 from icefloe.view.view_handle import ENGINE, LoadedView, ViewHandle, create_view_metadata, view_metadata_of
 
@@ -228,14 +228,7 @@ class CatalogViews(CatalogBase, ABC):
         Raises:
             UnsupportedFeatureError: this catalog has no views.
         """
-        try:
-            views, name = self._views(), self.resolve_name(identifier)
-            if isinstance(views, ChecksNames):
-                return views.exists(name)
-            views.load(name)
-        except NoSuchViewError:
-            return False
-        return True
+        return name_exists(self._views(), self.resolve_name(identifier))
 
     def register_view(self, identifier: Name, metadata_location: str) -> View:
         """Add an existing view to the catalog, by the location of its metadata file.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from icefloe.commit.outcome import Outcome
-from icefloe.errors import IcefloeError, UnsupportedFeatureError
+from icefloe.errors import IcefloeError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
 from icefloe.scan.server_plan import ServerPlanner
 from icefloe.spec.identifier import Identifier
 from icefloe.spec.metadata.metadata_updates import Update
@@ -234,3 +234,14 @@ def other_tables(store: CatalogStore, identifier: Identifier, naming: str = "") 
         for location in store.load_all(store.list_tables(namespace))
         if location.identifier != identifier and naming in location.metadata_location
     ]
+
+
+def name_exists(store: CatalogStore | ViewStore, identifier: Identifier) -> bool:
+    """Return whether a store of tables, or of views, has a name."""
+    if isinstance(store, ChecksNames):
+        return store.exists(identifier)
+    try:
+        store.load(identifier)
+    except (NoSuchTableError, NoSuchViewError):
+        return False
+    return True
