@@ -17,8 +17,8 @@ from icefloe.spec.avro.compiled_codec import set_small_block_lock
 
 # The number of threads that read and decode manifests.
 MANIFEST_THREADS = 4
-# Local manifests of at most this many bytes are read without threads. Starting threads takes longer: 2 manifests with one file each take 2 ms without threads,
-# and 6 to 9 ms with threads.
+# Manifests on the local disk or in memory of at most this many bytes are read without threads. Starting threads takes longer: 2 manifests with one file each
+# take 2 ms without threads, and 6 to 9 ms with threads.
 SERIAL_BYTES = 2**18
 # The number of parallel requests for whole files. An object store takes some 20 ms for each, regardless of how many are in progress.
 REQUEST_THREADS = 16
@@ -41,7 +41,7 @@ if hasattr(os, "register_at_fork"):
 
 def serial_bytes(location: str) -> int:
     """Return the length in bytes up to which the manifests of a table at a location are read one after the other."""
-    return SERIAL_BYTES if scheme_of(location) == "file" else 0
+    return SERIAL_BYTES if scheme_of(location) in ("file", "memory") else 0
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
