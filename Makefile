@@ -44,10 +44,10 @@ test-rest-api: setup ## generated requests (schemathesis) against `icefloe serve
 	@python3 scripts/setup rest-api
 	@$(PYTHON) -m tests.rest_api $(ARGS)
 
-test-object-stores: ## tables in emulators of S3, Azure and Google Cloud Storage: make test-object-stores [ARGS="-k s3"]
-	@python3 scripts/setup object-stores
+test-object-stores: ## tables in emulators of S3, Azure and Google Cloud Storage: make test-object-stores [VERSION=4.1] [ARGS="-k s3"]; Comet's need VERSION=4.1
+	@python3 scripts/setup object-stores $(VERSION)
 	@scripts/emulators
-	.venvs/object-stores/bin/python -m pytest -m emulator tests/object_stores tests/spark/sql/test_catalogs_by_settings.py $(ARGS)
+	.venvs/object-stores$(if $(VERSION),-$(VERSION))/bin/python -m pytest -m emulator tests/object_stores tests/spark/sql/test_catalogs_by_settings.py $(ARGS)
 
 fuzz: setup ## damaged inputs for every reader, 120,000 of them; ARGS="--seed 7 --target manifest" for others
 	$(PYTHON) -m tests.fuzz --cases 120000 $(ARGS)

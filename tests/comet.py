@@ -1,9 +1,16 @@
 """Apache DataFusion Comet for tests: its JAR, if the local Maven cache has one for this Spark, and the settings of a session that has it."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
-# Tests run with Comet where this variable has the path of its JAR.
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Tests run with Comet where this variable has the path of its JAR, and perhaps those of others, with colons between them.
 VARIABLE = "ICEFLOE_COMET_JAR"
 VERSION = "1.2.0"
 
@@ -25,3 +32,23 @@ def comet_settings(jar: str | os.PathLike[str]) -> dict[str, str]:
         "spark.memory.offHeap.size": "1g",
         "spark.comet.convert.parquet.enabled": "true",
     }
+
+
+def run_cases(cases: Path, chosen: str, jars: Iterable[Path] = ()) -> None:
+    """Run tests of a file in a process of its own, whose session has Comet: plugins are loaded when a session starts. Skip the test without Comet's JAR.
+
+    Args:
+        cases: The file.
+        chosen: Which of its tests run, as pytest's option `-k` takes it.
+        jars: Other JARs of the session.
+    """
+    spark = version("pyspark")
+    jar = comet_jar(spark)
+    if jar is None:
+        pytest.skip(f"the local Maven cache has no Comet {VERSION} for Spark {spark} (Maven Central has it for 4.1)")
+    path = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, VARIABLE: os.pathsep.join(map(str, (jar, *jars))), "PYTHONPATH": path}
+    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", f"python_files={cases.name}", "-k", chosen]
+    command = [sys.executable, "-m", "pytest", *options, str(cases)]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[-20_000:]

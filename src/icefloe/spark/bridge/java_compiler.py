@@ -64,6 +64,7 @@ SOURCES = (
     "ViewQueries",
     "SparkViews",
     "GatheredRows",
+    "StoreAccess",
     "Accelerator",
     "ChangedRows",
     "ChangedRowsExec",

@@ -107,7 +107,8 @@ public final class Accelerator {
   String obstacle(FileSourceScanExec scan, SQLConf conf) {
     String own = scan.relation().fileFormat() instanceof SignedParquet ? ((SignedParquet) scan.relation().fileFormat()).obstacle() : null;
     if (own != null) return own;
-    return obstacle(scan.relation().location().rootPaths().size(), conf);
+    String ofSession = obstacle(scan.relation().location().rootPaths().size(), conf);
+    return ofSession == null && isComet() ? StoreAccess.obstacle(scan.relation()) : ofSession;
   }
 
   private String obstacle(int stores, SQLConf conf) {
