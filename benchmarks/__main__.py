@@ -51,6 +51,7 @@ MODULES = {
     "tpch": "benchmarks.tpch",
     "tpch-deletes": "benchmarks.tpch_deletes",
     "tpch-comet": "benchmarks.tpch_comet",
+    "tpcds": "benchmarks.tpcds",
     "tpch-writes": "benchmarks.tpch_writes",
 }
 

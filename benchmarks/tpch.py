@@ -54,7 +54,7 @@ def check_rows(number: int, side: str, rows: list[Row], wanted: list[dict[str, A
         for left, right in zip(ours, theirs, strict=True)
     )
     if not equal:
-        raise SystemExit(f"query {number} of TPC-H by {side} gives other rows than DuckDB: {ours[:3]} and {theirs[:3]}")
+        raise SystemExit(f"query {number} by {side} gives other rows than DuckDB: {ours[:3]} and {theirs[:3]}")
 
 
 def comparable(value: Any) -> Any:
@@ -65,7 +65,11 @@ def comparable(value: Any) -> Any:
 
 
 def measured(
-    sessions: Mapping[str, SparkSession], queries: Mapping[int, str], expected: Mapping[str, Path | None], name: str
+    sessions: Mapping[str, SparkSession],
+    queries: Mapping[int, str],
+    expected: Mapping[str, Path | None],
+    name: str,
+    runs: tuple[int, int] = (WARM_UP, RUNS),
 ) -> Iterator[tuple[int, dict[str, list[tuple[float, float]]]]]:
     """Check and measure each query.
 
@@ -74,19 +78,24 @@ def measured(
         queries: The queries, by number.
         expected: The folder and prefix of the files with DuckDB's rows, by side; None where DuckDB did not run on the rows of that side.
         name: The name of the benchmark, for its progress.
+        runs: How often each side runs a query before it counts, and how often it counts.
     """
+    warm_up, counted = runs
     for number, query in queries.items():
         # The first side differs from query to query, as it may find the system in another state.
         names = sorted(sessions, reverse=number % 2 == 0)
         actions: dict[str, Callable[[], Any]] = {side: partial(timed, sessions[side], query) for side in names}
-        runs_by_side = interleaved(WARM_UP + RUNS, actions)
-        for side, runs in runs_by_side.items():
-            for *_, rows in runs[:1] if expected[side] is not None else ():
+        runs_by_side = interleaved(warm_up + counted, actions)
+        for side, results in runs_by_side.items():
+            for *_, rows in results[:1] if expected[side] is not None else ():
                 check_rows(number, side, rows, pq.read_table(f"{expected[side]}-{number}.parquet").to_pylist())
-        taken = {side: [(clock, cpu) for clock, cpu, _ in runs[WARM_UP:]] for side, runs in runs_by_side.items()}
-        clock, cpu = ({side: min(run[part] for run in runs) for side, runs in taken.items()} for part in (0, 1))
-        ratios = [values["icefloe"] / max(values["parquet"], 0.01) for values in (clock, cpu)]
-        say(f"{name}: query {number:2} {clock['icefloe']:.3f} s / {clock['parquet']:.3f} s = {ratios[0]:.2f}, CPU time {ratios[1]:.2f}")
+        taken = {side: [(clock, cpu) for clock, cpu, _ in results[warm_up:]] for side, results in runs_by_side.items()}
+        clock, cpu = ({side: min(run[part] for run in results) for side, results in taken.items()} for part in (0, 1))
+        shown = ", ".join(
+            f"{side} {clock[side]:.3f} s ({clock[side] / clock['parquet']:.2f}, CPU time {cpu[side] / max(cpu['parquet'], 0.01):.2f})"
+            for side in sorted(clock)
+        )
+        say(f"{name}: query {number:2} {shown}")
         yield number, taken
 
 

@@ -15,7 +15,6 @@ from benchmarks import measure
 from benchmarks.measure import child, say
 from icefloe.catalog.sql_catalog import SqlCatalog
 
-TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
 SCALE = os.environ.get("ICEFLOE_TPCH_SCALE", "1")
 # Lines and orders that are deleted where a benchmark deletes some: 5 % of them, and all lines of an order with it.
 DELETED = "orderkey % 20 = 7"
@@ -32,22 +31,22 @@ def source_files() -> Path:
     return folder
 
 
-def queries_of(source: Path) -> dict[int, str]:
-    """Return the 22 queries by number; `ICEFLOE_TPCH_QUERIES`, such as `2,8,11`, selects some of them."""
+def queries_of(source: Path, variable: str = "ICEFLOE_TPCH_QUERIES") -> dict[int, str]:
+    """Return the queries by number; the variable of the environment, such as `2,8,11`, selects some of them."""
     texts = dict(enumerate(json.loads((source / "queries.json").read_text()), 1))
-    selected = os.environ.get("ICEFLOE_TPCH_QUERIES")
+    selected = os.environ.get(variable)
     return texts if selected is None else {int(number): texts[int(number)] for number in selected.split(",")}
 
 
 def loaded_tables(
     spark: SparkSession, catalog: SqlCatalog, source: Path, namespace: str, properties: Mapping[str, str] | None = None
 ) -> dict[str, list[str]]:
-    """Load the tables that the catalog does not have; return the data files of each."""
+    """Load the tables of a folder that the catalog does not have; return the data files of each."""
     files = {}
-    for table in TABLES:
+    for table in sorted(path.stem for path in source.glob("*.parquet") if not path.stem.startswith("expected")):
         name = f"{namespace}.{table}"
         if not catalog.table_exists(name):
-            say(f"tpch: load {name} (once)")
+            say(f"load {name} (once)")
             rows = spark.read.parquet(str(source / f"{table}.parquet"))
             catalog.create_table(name, schema=rows.limit(1).toArrow().schema, properties=dict(properties or {})).append(rows)
         files[table] = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
