@@ -2,6 +2,7 @@
 
 import datetime as dt
 import logging
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -97,16 +98,46 @@ def test_parts_of_variants_are_extracted_by_sparks_own_scan(
     with caplog.at_level(logging.WARNING, "icefloe.spark"):
         frame = spark.sql(FILTERED)
         assert in_order([tuple(row) for row in frame.collect()]) == expected(*range(12), kept="x1")
-        assert "v:struct<0:variant,1:variant>" in plan_of(frame)
+        assert "v:struct<0:variant,1:string>" in plan_of(frame)
         # The files with deletes are another scan; parts of variants are extracted by both.
         table.append(rows(20, 5))
         first = min(table.scan().plan_files(), key=lambda task: -task.file.record_count)
         delete_positions(table, {first.file.file_path: [1, 4]})
         frame = spark.sql(FILTERED)
         assert in_order([tuple(row) for row in frame.collect()]) == expected(*{*range(12), *range(20, 25)} - {1, 4}, kept="x1")
-        assert plan_of(frame).count("v:struct<0:variant,1:variant>") == 2
+        assert plan_of(frame).count("v:struct<0:variant,1:string>") == 2
         same_rows(table, "TRUE", "id", "v", "s", "l")
     assert not caplog.records
+
+
+def test_the_scan_extracts_text_of_every_value_below_a_filter(spark: SparkSession, lake: SqlCatalog) -> None:
+    values = [
+        1,
+        "text",
+        None,
+        {"x": [1]},
+        [2, {"y": None}],
+        True,
+        1.5,
+        Decimal("1.25"),
+        b"ab",
+        dt.date(2024, 1, 2),
+        dt.datetime(2024, 1, 2, 3, tzinfo=dt.UTC),
+    ]
+    schema = NESTED.select("id", "v")
+    table = lake.create_table("db.t", schema, properties=V3)
+    stored = [{"id": i, "v": variant({"a": value})} for i, value in enumerate(values)]
+    table.append(pa.Table.from_pylist(stored, schema=schema_to_arrow(schema)))
+    text = "SELECT id, variant_get(v, '$.a', 'string'), v:a::string, CAST(v AS STRING) FROM lake.db.t WHERE id >= 0"
+    frame = spark.sql(text)
+    assert "v:struct<0:string,1:variant,2:string>" in plan_of(frame)  # of `v:a::string`, Spark extracts a variant
+    found = in_order([tuple(row) for row in frame.collect()])
+    assert [row[1] for row in found if row[0] in (3, 4)] == ['{"x":[1]}', '[2,{"y":null}]']
+    spark.conf.set("spark.sql.variant.pushVariantIntoScan", "false")
+    try:
+        assert in_order([tuple(row) for row in spark.sql(text).collect()]) == found
+    finally:
+        spark.conf.unset("spark.sql.variant.pushVariantIntoScan")
 
 
 @pytest.mark.parametrize("deletes", repetitions(["positions", "keys", "none"], "positions", "none"))

@@ -166,6 +166,21 @@ def test_a_source_in_one_partition_of_many_is_hashed_only_if_one_task_can_hold_i
     assert stored(lake, "id", "v") == [(number, 20 if number == 20 else 0) for number in range(100)]
 
 
+def test_a_source_whose_largest_partition_is_too_large_is_sorted(
+    sql: Run, lake: SqlCatalog, plan: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables(sql, lake, "merge-on-read")
+    append(lake, [(200, 7, "c")] * 74, "db.s")  # 100 rows in four partitions, of which one has most
+    monkeypatch.setattr(partitioned_join, "_MOST_HASHED_BYTES", 16 * 50)  # for the average partition more than enough
+    text = "MERGE INTO lake.db.t t USING (SELECT id, v FROM lake.db.s) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v"
+    sql(text)
+    assert "SortMergeJoin" in plan()
+    assert "Exchange" not in plan()
+    monkeypatch.setattr(partitioned_join, "_MOST_HASHED_BYTES", 16 * 100)
+    sql(text)
+    assert "ShuffledHashJoin" in plan()
+
+
 def test_other_sources_are_merged_as_before(sql: Run, lake: SqlCatalog, plan: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
     tables(sql, lake, "merge-on-read")
     sql("CREATE TABLE lake.db.whole USING iceberg AS SELECT * FROM lake.db.s WHERE v >= 0")

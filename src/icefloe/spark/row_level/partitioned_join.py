@@ -6,12 +6,16 @@ and on settings; this module plans the join to find out. A small source is still
 Spec: Partitioning; Partition Transforms.
 """
 
+import json
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Any
 
+from py4j.java_gateway import is_instance_of
 from pyspark.sql import SparkSession
 
 from icefloe.spark.bridge.catalyst_plan import catalyst_object, chain, node, python_proxy_behind, rows_of, some, with_part
+from icefloe.spark.bridge.gateway import gateway_of
 from icefloe.spark.row_level.target_pruning import MatchKey
 
 # A field of a partition spec: the id of its source column, and its transform.
@@ -20,6 +24,8 @@ PartitionField = tuple[int, str]
 LEAST_SOURCE_ROWS = 100_000
 # The greatest bytes of the source's rows in a task for which they are hashed; a hash table does not spill to disk.
 _MOST_HASHED_BYTES = 64 * 1024 * 1024
+# Spark's classes of nodes that move rows; accelerators extend the first one.
+_EXCHANGES = ("org.apache.spark.sql.execution.exchange.Exchange", "org.apache.spark.sql.execution.exchange.ReusedExchangeExec")
 # The index of the hint among the parts of a `Join`.
 _HINT = 4
 # The operation of a row that is only deleted, in Spark's first column (`RowDeltaUtils`).
@@ -44,23 +50,25 @@ def is_joined_by_partitions(spark: SparkSession, session: Any, join: Any, source
     if _rows_of(spark, source_scan) < LEAST_SOURCE_ROWS:
         return False
     plan = rows_of(spark, session, with_hash_join(spark, join, source, scan))._jdf.queryExecution().executedPlan()
-    return not _has_exchange(plan)
+    return not _has_exchange(spark, plan)
 
 
-def _has_exchange(plan: Any) -> bool:
+def _has_exchange(spark: SparkSession, plan: Any) -> bool:
     """Return whether a physical plan moves rows between tasks, by a shuffle or a broadcast of Spark or of an accelerator."""
     if plan.nodeName() == "AdaptiveSparkPlan":
         plan = plan.initialPlan()
-    return "Exchange" in plan.nodeName() or any(map(_has_exchange, _members(plan.children())))
+    is_one = any(is_instance_of(gateway_of(spark), plan, name) for name in _EXCHANGES)
+    return is_one or any(_has_exchange(spark, child) for child in _members(plan.children()))
 
 
 def with_hash_join(spark: SparkSession, join: Any, source: Any, scan: Any) -> Any:
     """Return the join with the hint that each task hashes the source's rows, if these are few enough; otherwise Spark sorts both sides."""
     _, source_scan, _ = chain(source, ("Project", "Filter"))
-    # The rows of a source may be in few partitions of a target that has many.
-    tasks = min(side.scan().outputPartitioning().numPartitions() for side in (source_scan, scan))
-    size = _rows_of(spark, source_scan) * int(source.schema().defaultSize())
-    if size // max(1, tasks) > _MOST_HASHED_BYTES:
+    proxy = python_proxy_behind(spark, source_scan.scan())
+    partitions, of_target = (side.scan().outputPartitioning().numPartitions() for side in (source_scan, scan))
+    # A task may have several partitions of the source, where the target has fewer. The largest is the one that must fit.
+    of_task = 1 if proxy is None else min(1.0, json.loads(proxy.once("share_of_largest_partition")) * ceil(partitions / max(1, of_target)))
+    if _rows_of(spark, source_scan) * int(source.schema().defaultSize()) * of_task > _MOST_HASHED_BYTES:
         return join
     hashed = node(spark, "plans.logical.HintInfo", some(spark, catalyst_object(spark, "plans.logical.SHUFFLE_HASH")))
     return with_part(spark, join, _HINT, node(spark, "plans.logical.JoinHint", some(spark, None), some(spark, hashed)))

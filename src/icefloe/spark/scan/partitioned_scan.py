@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import IntegerType, StructField
 
 from icefloe.spark.bridge.callback import connector_method
@@ -132,10 +133,22 @@ class PartitionedScan(RuntimeFilteredScan):
             else:
                 keys.append(getattr(expressions, _TIMES[type(field.transform)])(quote_name(column.name)))
         array = java_array(spark, "org.apache.spark.sql.connector.expressions.Expression", keys)
-        values = pa.table(
-            [_values(field, column, self.request.plan.files) for field, column in self.keys], list(map(str, range(len(keys))))
-        )
+        values = self._key_values()
         return java_class(spark, _PARTITIONING)(array, values.group_by(values.column_names).aggregate([]).num_rows)
+
+    @connector_method
+    def share_of_largest_partition(self) -> float:
+        """Return which share of the rows in the planned files the largest partition has; 1 for a plan without rows."""
+        values = self._key_values()
+        counts = self.request.plan.files["record_count"]
+        rows = values.append_column("rows", counts).group_by(values.column_names).aggregate([("rows", "sum")])["rows_sum"]
+        return float((pc.max(rows).as_py() or 1) / (pc.sum(rows).as_py() or 1))
+
+    def _key_values(self) -> Any:
+        """Return a table with the values of the fields in `keys` for each planned file."""
+        return pa.table(
+            [_values(field, column, self.request.plan.files) for field, column in self.keys], list(map(str, range(len(self.keys))))
+        )
 
     @property
     def split_keys(self) -> Sequence[tuple[StructField, FileValues]]:

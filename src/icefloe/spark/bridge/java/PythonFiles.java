@@ -18,6 +18,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
@@ -27,6 +29,7 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation$;
 import org.apache.spark.sql.execution.metric.SQLMetrics$;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner$;
@@ -42,7 +45,7 @@ import scala.collection.immutable.Map;
  * Files that a Python function reads, as a table of Spark's connector whose scan returns batches. `mapInArrow` would return the same rows, for every type; but Spark would convert each row to
  * its own format, and run another Python worker before, which only passes on the packed tasks of each Spark task.
  */
-public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsReportStatistics, Batch {
+public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsReportStatistics, SupportsRuntimeV2Filtering, Batch {
   // The metrics that the runners of all supported versions of Spark count: a runner fails if a metric that it counts is missing.
   private static final String[] METRICS = {"pythonDataSent", "pythonDataReceived", "pythonBootTime", "pythonInitTime", "pythonTotalTime", "pythonProcessingTime", "pythonNumRowsReceived"};
 
@@ -116,6 +119,14 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
   public String description() {
     return "Arrow batches read through Python";
   }
+
+  /** Returns no columns: files are not pruned at run time. */
+  public NamedReference[] filterAttributes() {
+    return new NamedReference[0];
+  }
+
+  /** Ignores filters at run time, which a join tests again. Spark 4.1 and earlier pass those to the scan that have been pushed down to it from a scan of the whole table. */
+  public void filter(Predicate[] predicates) {}
 
   public Scan.ColumnarSupportMode columnarSupportMode() {
     return Scan.ColumnarSupportMode.SUPPORTED;

@@ -213,7 +213,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
   }
 
   /** Returns the reply of a Python method without arguments. It is called once, and again only after a call with arguments. */
-  Object once(final String name) {
+  public Object once(final String name) {
     return result(
         generation,
         name,

@@ -41,6 +41,7 @@ import org.apache.spark.sql.execution.datasources.PushVariantIntoScan$;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StringType$;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.VariantType;
 import org.apache.spark.sql.types.VariantType$;
@@ -334,15 +335,20 @@ public final class SparkRule extends Rule {
       Expression expression = (Expression) ((Expression) node).mapChildren(this);
       if (expression instanceof VariantGet && ((VariantGet) expression).failOnError()) {
         VariantGet part = (VariantGet) expression;
-        if (!isColumn(part.child()) || part.targetType() instanceof VariantType) return part;
+        if (!isColumn(part.child()) || isAlwaysCast(part.targetType())) return part;
         return new VariantGet(asVariant(part.child(), part.path(), part.timeZoneId()), whole(), part.targetType(), true, part.timeZoneId());
       }
       if (expression instanceof Cast && !((Cast) expression).evalMode().toString().equals("TRY")) {
         Cast cast = (Cast) expression;
-        if (!isColumn(cast.child()) || !(cast.child().dataType() instanceof VariantType) || cast.dataType() instanceof VariantType) return cast;
+        if (!isColumn(cast.child()) || !(cast.child().dataType() instanceof VariantType) || isAlwaysCast(cast.dataType())) return cast;
         return cast.withNewChildren(PythonUtils.toSeq(Collections.singletonList(asVariant(cast.child(), whole(), cast.timeZoneId()))));
       }
       return expression;
+    }
+
+    /** Returns whether every part of a variant can be cast to a type, so that the reader may cast it: as text, objects and lists are JSON. */
+    private static boolean isAlwaysCast(DataType type) {
+      return type instanceof VariantType || type == StringType$.MODULE$;
     }
 
     private static Expression asVariant(Expression variant, Expression path, Option zone) {
