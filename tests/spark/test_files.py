@@ -25,6 +25,7 @@ from icefloe import (
     IntegerType,
     ListType,
     LongType,
+    MapType,
     NestedField,
     Schema,
     SqlCatalog,
@@ -41,6 +42,8 @@ from icefloe import (
 from icefloe.errors import UnsupportedTypeError
 from icefloe.spark import attach
 from icefloe.spark.types.spark_types import SPARK_TIME, struct_to_schema
+from icefloe.spec.types import IcebergType
+from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
 
@@ -205,6 +208,83 @@ def test_uuids_and_times_are_read_by_sparks_own_scan(spark: SparkSession, lake: 
     assert in_order([tuple(row) for row in found]) == in_order(
         [(row["id"], *(text(row[name]) for name in ("key", "t", "late", "at"))) for row in rows]
     )
+
+
+def test_uuids_inside_of_columns_are_read_by_sparks_own_scan(
+    spark: SparkSession, lake: SqlCatalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    attach(spark, "lake", lake)
+
+    def of_place(first: int) -> StructType:
+        fields = (NestedField(first, "u", UUIDType()), NestedField(first + 1, "n", IntegerType()))
+        return StructType(*fields, NestedField(first + 2, "inner", StructType(NestedField(first + 3, "w", UUIDType()))))
+
+    schema = Schema(
+        NestedField(1, "id", LongType()),
+        NestedField(2, "s", of_place(20)),
+        NestedField(3, "l", ListType(30, UUIDType(), element_required=False)),
+        NestedField(4, "p", ListType(40, of_place(41), element_required=False)),
+        NestedField(5, "m", MapType(50, UUIDType(), 51, of_place(52), value_required=False)),
+    )
+    table = lake.create_table("db.t", schema)
+    table.append(rows_with_uuids(table, 0))
+    with table.update_schema() as update:
+        update.rename_column("s.u", "v").rename_column("p.element.inner", "within").add_column("s.late", UUIDType())
+    table.append(rows_with_uuids(table, 10))
+    delete_positions(table, {task.file.file_path: [3] for task in table.scan().plan_files()})
+    with caplog.at_level(logging.WARNING, "icefloe.spark"):
+        found = [row.asDict(recursive=True) for row in spark.sql("SELECT * FROM lake.db.t").collect()]
+        wanted = f"SELECT id, s.inner.w, l[0], p[0].u, m[s.v].n FROM lake.db.t WHERE s.v = '{uuid.UUID(int=12)}'"
+        chosen = [tuple(row) for row in spark.sql(wanted).collect()]
+    assert not caplog.records
+    text = str(uuid.UUID(int=12))
+    assert chosen == [(12, text, text, text, 12)]
+    rows = [
+        {field.name: with_texts(field.field_type, row[field.name]) for field in table.schema().fields}
+        for row in table.scan().to_arrow().to_pylist()
+    ]
+    assert in_order(found) == in_order(rows)
+    assert len(rows) == 18
+
+
+def rows_with_uuids(table: Table, first: int) -> pa.Table:
+    """Return ten rows; each fourth one has nulls in the place of structs, and each fifth one in the place of uuids."""
+    schema = table.schema().as_arrow()
+
+    def value(kind: pa.DataType, number: int) -> Any:
+        if pa.types.is_struct(kind):
+            return None if number % 4 == 1 else {field.name: value(field.type, number) for field in kind}
+        if pa.types.is_map(kind):
+            return [(uuid.UUID(int=number).bytes, value(kind.item_type, number)), (uuid.UUID(int=100).bytes, None)]
+        if pa.types.is_list(kind):
+            return [value(kind.value_type, number), None]
+        return number if pa.types.is_integer(kind) else None if number % 5 == 0 else uuid.UUID(int=number).bytes
+
+    kinds = [with_bytes(field.type) for field in schema]
+    return pa.table([pa.array([value(kind, number) for number in range(first, first + 10)], kind) for kind in kinds], names=schema.names)
+
+
+def with_bytes(kind: pa.DataType) -> pa.DataType:
+    if isinstance(kind, pa.UuidType):
+        return pa.binary(16)
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, with_bytes(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(with_bytes(kind.key_type), with_bytes(kind.item_type))
+    return pa.list_(with_bytes(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def with_texts(kind: IcebergType, value: Any) -> Any:
+    """Return a value of Arrow as Spark returns it, with texts in the place of uuids."""
+    if value is None:
+        return None
+    if isinstance(kind, UUIDType):
+        return str(uuid.UUID(bytes=value) if isinstance(value, bytes) else value)
+    if isinstance(kind, StructType):
+        return {field.name: with_texts(field.field_type, value[field.name]) for field in kind.fields}
+    if isinstance(kind, ListType):
+        return [with_texts(kind.element_type, one) for one in value]
+    return {with_texts(kind.key_type, key): with_texts(kind.value_type, one) for key, one in value} if isinstance(kind, MapType) else value
 
 
 def uuids_and_times(first: int, count: int) -> pa.Table:

@@ -184,7 +184,7 @@ def _rows(spark: SparkSession, request: ScanRequest, needed: Schema, group: Scan
     if group.deleted is not None:
         rows = rows.withColumns({_PATH: F.col("_metadata.file_path"), _POSITION: F.col("_metadata.row_index")})
         rows = rows.join(_deleted_rows(spark, locations, group.deleted.vectors), [_PATH, _POSITION], "left_anti")
-    rows = names.restore(rows)
+    rows = names.restore(rows, stored)
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(stored) else {}
     defaults = {field.field_id: _default(field) for field in needed.fields if field.field_id in group.missing}
     if not isinstance(request.row_filter, AlwaysTrue):

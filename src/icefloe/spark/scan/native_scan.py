@@ -36,7 +36,7 @@ from icefloe.spark.scan.metadata_column_values import (
     is_row_deleted,
 )
 from icefloe.spark.scan.position_deletes import NUMBER_COLUMN, DeletedRows
-from icefloe.spark.scan.reader_names import ReaderNames, names_for_the_reader
+from icefloe.spark.scan.reader_names import ReaderNames, has_uuid, names_for_the_reader
 from icefloe.spark.scan.scan_metrics import ScanMetric
 from icefloe.spark.types.spark_types import (
     COMMENT_KEY,
@@ -54,7 +54,7 @@ from icefloe.spec.partitioning.partition_spec import PartitionSpec
 from icefloe.spec.partitioning.transforms import IdentityTransform
 from icefloe.spec.schema.metadata_columns import DELETED, PARTITION_FIELD_ID, is_reserved
 from icefloe.spec.schema.schema import Schema, fields_to_read
-from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType, UUIDType
+from icefloe.spec.types import IcebergType, NestedField, PrimitiveType, StructType, UnknownType
 from icefloe.spec.values import physical_array
 
 # The first columns in the table of files for the JVM; a column for each constant follows.
@@ -172,7 +172,7 @@ def _project(
     """
     computed = {field_id: F.lit(None) for field_id in columns.unknown}
     computed |= columns.names.texts_of_uuids(columns.data)
-    rows = columns.names.restore(rows)
+    rows = columns.names.restore(rows, columns.data)
     types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns.data) else {}
     if columns.metadata is not None:
         computed |= columns.metadata.columns(is_row_deleted() if reads_deleted else F.lit(False))
@@ -214,7 +214,7 @@ def _plain_names(request: ScanRequest, columns: _Columns) -> str | None:
     """Return the argument `names` of `native_relation` for the projection; None if rows are filtered, or a column is computed or has renamed fields."""
     if not isinstance(request.row_filter, AlwaysTrue) or columns.unknown or columns.metadata is not None or columns.names.renamed_inside:
         return None
-    if any(isinstance(field.field_type, UUIDType) for field in columns.data):
+    if any(map(has_uuid, columns.data)):
         return None
     outputs = [_output(field, columns, {}, {}) for field in request.projection.fields]
     if not all(isinstance(source, str) for source, _, _ in outputs):

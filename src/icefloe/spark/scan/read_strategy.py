@@ -79,7 +79,6 @@ from icefloe.spec.types import (
     TimestampType,
     TimestamptzType,
     UnknownType,
-    UUIDType,
 )
 
 LOG = logging.getLogger(__name__)
@@ -249,7 +248,7 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
     if not files.num_rows:
         return ""
     read = [field for field in needed.fields if not isinstance(field.field_type, UnknownType)]
-    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if _is_not_native(path, field)]
+    names = [f"{'.'.join(path)} ({field.field_type})" for path, field in walk(read) if isinstance(field.field_type, NOT_NATIVE)]
     if names:
         return f"it cannot read {', '.join(names)}"
     if reason := why_not_opened(spark, (*request.schemas, request.schema)) or why_not_stored_values(spark, needed):
@@ -262,11 +261,6 @@ def _why_not_native(spark: SparkSession, request: ScanRequest, needed: Schema) -
         return VENDED_ACCESS
     missing = schemes_without_file_system(spark, sorted(schemes)) if schemes else []
     return f"{NO_FILE_SYSTEM} {', '.join(missing)}" if missing else ""
-
-
-def _is_not_native(path: tuple[str, ...], field: NestedField) -> bool:
-    """Return whether Spark's own scan cannot read a column: only top-level columns of bytes can become uuids."""
-    return isinstance(field.field_type, NOT_NATIVE) or (len(path) > 1 and isinstance(field.field_type, UUIDType))
 
 
 def file_groups(

@@ -21,11 +21,11 @@ from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by th
 from pyspark.sql import types as spark_types
 
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, POSITION_COLUMN
-from icefloe.spark.types.spark_types import FIELD_ID_KEY, column_named, schema_to_struct
+from icefloe.spark.types.spark_types import FIELD_ID_KEY, column_named, field_inside, schema_to_struct
 from icefloe.spec.manifest.partition_values import avro_name
 from icefloe.spec.schema.schema import Schema, walk
 from icefloe.spec.schema.schema_history import is_complete_history
-from icefloe.spec.types import DoubleType, FloatType, NestedField, StructType, UUIDType, children
+from icefloe.spec.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, StructType, UUIDType, children
 
 # The metadata column that Spark adds to every scan of files.
 SPARK_METADATA = "_metadata"
@@ -52,8 +52,8 @@ class ReaderNames:
         columns = tuple(columns)
         struct = schema_to_struct(Schema(*columns))
         for field, column in zip(struct.fields, columns, strict=True):
-            if isinstance(column.field_type, UUIDType):
-                field.dataType = spark_types.BinaryType()
+            if has_uuid(column):
+                field.dataType = _with_bytes(field.dataType, column.field_type)
             if field.metadata[FIELD_ID_KEY] in self.renamed_inside:
                 field.dataType = _with_other_names(field.dataType)
             field.name = self.columns[field.name]
@@ -68,8 +68,24 @@ class ReaderNames:
             if isinstance(column.field_type, UUIDType)
         }
 
-    def restore(self, rows: DataFrame) -> DataFrame:
-        """Rename struct fields in the reader's rows back to the table's names. The top-level columns keep the reader's names."""
+    def restore(self, rows: DataFrame, columns: Iterable[NestedField]) -> DataFrame:
+        """Rename struct fields in the reader's rows back to the table's names, and make texts of uuids inside of columns.
+
+        The top-level columns keep the reader's names.
+
+        Args:
+            rows: The rows.
+            columns: The columns that the reader reads.
+        """
+        rows = self._with_own_names(rows)
+        inside = [column for column in columns if has_uuid(column) and not isinstance(column.field_type, UUIDType)]
+        if not inside:
+            return rows
+        types = {field.name: field.dataType for field in rows.schema.fields}
+        names = [(self.columns[column.name], column.field_type) for column in inside]
+        return rows.withColumns({name: _with_texts(column_named(name), kind, types[name]) for name, kind in names})
+
+    def _with_own_names(self, rows: DataFrame) -> DataFrame:
         present = {name: field for field in self.renamed_inside.values() if (name := self.columns[field.name]) in rows.columns}
         if not present:
             return rows
@@ -119,6 +135,47 @@ def _uuid_text(column: Column) -> Column:
     parts = [F.hex(F.substring(column, start, length)) for start, length in _PARTS_OF_A_UUID]
     text = F.lower(F.concat(parts[0], *(part for digits in parts[1:] for part in (F.lit("-"), digits))))
     return F.when(F.octet_length(column) != _BYTES_OF_A_UUID, F.raise_error(F.lit(_NO_UUID)).cast("string")).otherwise(text)
+
+
+def has_uuid(column: NestedField) -> bool:
+    """Return whether a column is a uuid or has one inside."""
+    return any(isinstance(field.field_type, UUIDType) for _, field in walk((column,)))
+
+
+def _with_bytes(kind: Any, stored: IcebergType) -> Any:
+    """Return the Spark type of a column with bytes in the place of the texts of uuids."""
+    if isinstance(stored, UUIDType):
+        return spark_types.BinaryType()
+    if isinstance(stored, StructType):
+        fields = zip(kind.fields, stored.fields, strict=True)
+        return spark_types.StructType(
+            [spark_types.StructField(f.name, _with_bytes(f.dataType, inner.field_type), f.nullable, f.metadata) for f, inner in fields]
+        )
+    if isinstance(stored, ListType):
+        return spark_types.ArrayType(_with_bytes(kind.elementType, stored.element_type), kind.containsNull)
+    if isinstance(stored, MapType):
+        keys, values = _with_bytes(kind.keyType, stored.key_type), _with_bytes(kind.valueType, stored.value_type)
+        return spark_types.MapType(keys, values, kind.valueContainsNull)
+    return kind
+
+
+def _with_texts(column: Column, stored: IcebergType, kind: Any) -> Column:
+    """Return a column with the texts of uuids in the place of their bytes. `kind` is the Spark type of the column, with bytes."""
+    if isinstance(stored, UUIDType):
+        return _uuid_text(column)
+    if not any(isinstance(field.field_type, UUIDType) for _, field in walk(children(stored))):
+        return column
+    if isinstance(stored, StructType):
+        fields = [
+            _with_texts(field_inside(column, (field.name,), kind), field.field_type, part.dataType).alias(field.name)
+            for field, part in zip(stored.fields, kind.fields, strict=True)
+        ]
+        return F.when(column.isNotNull(), F.struct(*fields))
+    if isinstance(stored, MapType):
+        texts = F.transform_values(column, lambda _, value: _with_texts(value, stored.value_type, kind.valueType))
+        return F.transform_keys(texts, lambda key, _: _with_texts(key, stored.key_type, kind.keyType))
+    (element,) = children(stored)  # of a list
+    return F.transform(column, lambda value: _with_texts(value, element.field_type, kind.elementType))
 
 
 def _fields_of_structs(fields: Iterable[NestedField]) -> Iterator[tuple[int, NestedField]]:
