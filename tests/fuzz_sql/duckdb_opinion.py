@@ -12,7 +12,10 @@ from tests.fuzz_sql.schemas import Kind, Struct, has_leaf, walk
 from tests.oracle.conftest import ORACLES, interpreter
 
 _READER = """
-import json, sys
+import json, os, sys
+# DuckDB prints the progress of a slow query to the standard output.
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 sys.path.insert(0, sys.argv[1])
 import pyarrow as pa
 from duckdb_rows import connect
@@ -23,9 +26,9 @@ for line in sys.stdin:
         rows = connection.execute("SELECT * FROM iceberg_scan(?)", [metadata]).fetch_arrow_table()
         with pa.ipc.new_file(target, rows.schema) as file:
             file.write_table(rows)
-        print(json.dumps(""), flush=True)
+        print(json.dumps(""), file=replies, flush=True)
     except Exception as error:
-        print(json.dumps(f"{type(error).__name__}: {error}"), flush=True)
+        print(json.dumps(f"{type(error).__name__}: {error}"), file=replies, flush=True)
 """
 
 

@@ -613,6 +613,20 @@ def test_files_come_from_a_view_in_place_of_a_listing(tmp_path: Path) -> None:
     assert table.scan().count() == 3
     with pytest.raises(InvalidInputError, match="file_list_view cannot be used"):
         table.maintenance.remove_orphan_files(file_list_view=pa.table({"path": ["x"]}))
+    with pytest.raises(InvalidInputError, match="its column last_modified is of type int64"):
+        table.maintenance.remove_orphan_files(file_list_view=pa.table({"file_path": ["x"], "last_modified": [int(OLD)]}))
+
+
+def test_an_authority_that_is_none_by_an_argument_has_the_files_of_no_authority(tmp_path: Path) -> None:
+    """A table of another program names its files with a host; the host is this one, and the path has a link."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    keys = PathKeys.of({}, {"host,other": ""})
+    key = keys.file(f"file:{tmp_path}/real/x.parquet")
+    assert [keys.file(f"file://{host}{tmp_path}/link/x.parquet") for host in ("host", "OTHER", "")] == [key] * 3
+    assert keys.file(f"file://third{tmp_path}/link/x.parquet") != key
+    with pytest.raises(InvalidInputError, match="equal_schemes has an empty name"):
+        PathKeys.of({"s3": ""}, {})
 
 
 def test_a_folder_that_is_reached_by_another_spelling_is_compared_by_its_real_path(tmp_path: Path) -> None:

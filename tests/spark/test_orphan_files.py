@@ -195,6 +195,13 @@ def test_the_rows_of_a_view_decide_the_engine(spark: SparkSession, tmp_path: Pat
         table.maintenance.remove_orphan_files(file_list_view=pa.table({"file_path": ["x"]}), engine="spark")
     with pytest.raises(InvalidInputError, match="file_list_view cannot be used"):
         table.maintenance.remove_orphan_files(file_list_view=spark.range(1))
+    for columns in (
+        "1 AS file_path, now() AS last_modified",
+        "'x' AS file_path, '2020-01-01' AS last_modified",
+        "'x' AS file_path, 1L AS last_modified",
+    ):
+        with pytest.raises(InvalidInputError, match=r"its column (file_path|last_modified) is of type"):
+            table.maintenance.remove_orphan_files(file_list_view=spark.range(0).selectExpr(*columns.split(", ")))
     with pytest.raises(InvalidInputError, match="of type int"):
         table.maintenance.remove_orphan_files(file_list_view=7)
     with pytest.raises(EngineError, match="no engine named 'duck'"):

@@ -37,8 +37,9 @@ def test_a_snapshot_of_spark_names_it_its_version_and_its_application(spark: Spa
     table.append(spark.range(1, 3))
     table.delete("id = 1")
     for snapshot in table.snapshots()[1:]:
-        found = {key: snapshot.summary[key] for key in ("engine-name", "engine-version", "app-id")}
-        assert found == {"engine-name": "spark", "engine-version": spark.version, "app-id": spark.sparkContext.applicationId}
+        found = {key: snapshot.summary[key] for key in ("engine-name", "engine-version", "app-id", "app-name")}
+        application = {"app-id": spark.sparkContext.applicationId, "app-name": spark.sparkContext.appName}
+        assert found == {"engine-name": "spark", "engine-version": spark.version, **application}
     assert table.snapshots()[0].summary["engine-name"] == "icefloe"
 
 

@@ -70,8 +70,10 @@ def _arrow_files(view: Any, older_than_ms: int) -> Callable[[], Iterator[Any]]:
     def files() -> Iterator[Any]:
         for batch in view if isinstance(view, pa.RecordBatchReader) else arrow_table(view).to_batches():
             try:
-                paths = batch.column("file_path").cast(pa.string())
-                times = batch.column("last_modified").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+                paths, times = batch.column("file_path").cast(pa.string()), batch.column("last_modified")
+                if not pa.types.is_timestamp(times.type):
+                    raise pa.ArrowTypeError(f"its column last_modified is of type {times.type}, and not a timestamp")
+                times = times.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
             except (KeyError, pa.ArrowException) as error:
                 raise InvalidInputError(
                     f"file_list_view cannot be used: {error}",

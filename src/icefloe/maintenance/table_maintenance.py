@@ -416,9 +416,9 @@ class TableMaintenance:
             dry_run: Return the orphan files, and change nothing.
             max_concurrent_deletes: The number of deletions that run at the same time.
             stream_results: Return at most 20,000 paths of orphan files; without it, at most a million.
-            file_list_view: The files to check instead of a listing: a Spark DataFrame, or Arrow data, with the columns `file_path` and `last_modified`.
+            file_list_view: The files to check instead of a listing: Spark or Arrow rows of `file_path`, a string, and `last_modified`, a timestamp.
             equal_schemes: Schemes that are aliases, by default `{"s3a,s3n": "s3"}`.
-            equal_authorities: Authorities that are aliases, in the same form.
+            equal_authorities: Authorities that are aliases, in the same form; an empty text is no authority.
             prefix_mismatch_mode: What to do with a file if the table has its path with a different scheme or authority: `ERROR`; `IGNORE`, which keeps it; or
                 `DELETE`.
             purge_delay: The minimum age of a list that is purged; at least a day without `force`.

@@ -23,6 +23,7 @@ from icefloe.operations.partition_statistics import find_partition_statistics
 from icefloe.operations.unreachable_files import FileKind
 from icefloe.procedures.maintain_catalog import maintain_catalog
 from icefloe.procedures.procedure import (
+    Filter,
     Flag,
     Int,
     Long,
@@ -45,7 +46,8 @@ from icefloe.spec.types import IntegerType, ListType, LongType, StringType
 from icefloe.table.table import Table
 
 Where = Annotated[
-    Text | None, ProcedureOption("--where", "Rewrite only files that may have such rows, such as \"day = '2024-01-31'\".", metavar="FILTER")
+    Filter | None,
+    ProcedureOption("--where", "Rewrite only files that may have such rows, such as \"day = '2024-01-31'\".", metavar="FILTER"),
 ]
 Options = Annotated[
     Texts | None,

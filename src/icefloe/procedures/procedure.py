@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 from icefloe.catalog.catalog import Catalog
 from icefloe.errors import InvalidInputError
+from icefloe.spec.expressions.predicate import BooleanExpression
 from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, TimestamptzType
 from icefloe.table.table import Table
 
@@ -34,6 +35,8 @@ class WiderRows(list[tuple[Any, ...]]):
 Text = Annotated[str, StringType()]
 # A source of files: a location, or several folders that end with a slash; in SQL also the name of a table in Spark's session catalog.
 Source = Annotated[str | Sequence[str], StringType()]
+# A filter: its text, or an expression. In SQL the text is a condition of Spark.
+Filter = Annotated[str | BooleanExpression, StringType()]
 # The parameters whose value is the name of a table in the catalog.
 _TABLES = ("table", "new_table")
 # A table of rows: Arrow data in Python, the name of a Spark view in SQL.
@@ -85,6 +88,7 @@ class Parameter:
     is_table: bool = False  # whether its value is the name of a table, which may begin with the catalog's name
     is_source: bool = False  # whether its value is a source of files, see `Source`
     is_view: bool = False  # whether its value is a table of rows, see `View`
+    is_filter: bool = False  # whether its value is a filter, see `Filter`
     option: ProcedureOption | None = None
 
 
@@ -193,14 +197,16 @@ def _parameter(parameter: inspect.Parameter, hint: Any) -> Parameter:
     extras = [extra for member in (hint, *get_args(hint), *get_args(get_args(hint)[0])) for extra in getattr(member, "__metadata__", ())]
     value, *_ = (member for member in (*get_args(get_args(hint)[0]), *get_args(hint), hint) if hasattr(member, "__metadata__"))
     is_required = parameter.default is inspect.Parameter.empty
+    is_filter = get_args(value)[0] == get_args(Filter)[0]
     return Parameter(
         name=parameter.name,
         kind=next(extra for extra in extras if isinstance(extra, IcebergType)),
-        value_type=get_args(value)[0],
+        value_type=str if is_filter else get_args(value)[0],
         required=is_required,
         default=None if is_required else parameter.default,
         is_table=parameter.name in _TABLES and get_args(value)[0] != get_args(Source)[0],
         is_source=get_args(value)[0] == get_args(Source)[0],
         is_view=get_args(value)[0] is Any,
+        is_filter=is_filter,
         option=next((extra for extra in extras if isinstance(extra, ProcedureOption)), None),
     )

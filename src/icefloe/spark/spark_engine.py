@@ -39,11 +39,17 @@ class SparkEngine:
     name = "spark"
 
     def environment(self) -> Mapping[str, str]:
-        """Return the entries for snapshot summaries: the engine's name, Spark's version and the application id. Without a running session there is no id."""
+        """Return the entries for snapshot summaries: the engine's name, Spark's version, the application's id and name; without a session only two."""
         running = active_session()
         if running is None:
             return {"engine-name": "spark", "engine-version": pyspark.__version__}
-        return {"engine-name": "spark", "engine-version": running.version, "app-id": running.sparkContext.applicationId}
+        context = running.sparkContext
+        return {
+            "engine-name": "spark",
+            "engine-version": running.version,
+            "app-id": context.applicationId,
+            "app-name": context.appName or "",
+        }
 
     def setting(self, name: str) -> str | None:
         """Return a setting of the active session, also of Spark Connect; None if it is not set, or there is no session."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 from tests.spark.sql.conftest import Run, append
@@ -47,6 +47,15 @@ def test_columns_with_unusual_names_are_added_renamed_changed_and_dropped(dotted
     ):
         dotted(f"ALTER TABLE lake.db.t {change}")
     assert lake.load_table("db.t").schema().column_names == ["c.e", "id", "a.b", "sp ace", "s", "s.x.y", "s.n.m", "s.z", "back`tick"]
+
+
+def test_a_table_whose_name_no_table_can_have_is_not_there_for_drop(dotted: Run) -> None:
+    dotted("DROP TABLE IF EXISTS lake.db.`with.dots`")
+    dotted("DROP TABLE IF EXISTS lake.db.`with.dots` PURGE")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        dotted("DROP TABLE lake.db.`with.dots`")
+    with pytest.raises(PySparkException, match=r"'\.' is not allowed in a name"):
+        dotted("CREATE TABLE lake.db.`with.dots` (id INT) USING iceberg")
 
 
 def test_rows_are_changed_by_unusual_names(dotted: Run) -> None:

@@ -77,6 +77,48 @@ def test_procedures_expire_snapshots_and_rewrite_manifests(spark: SparkSession, 
     assert len(sql("CALL lake.system.ancestors_of('db.t')")) == 3
 
 
+def test_a_filter_of_a_procedure_is_a_condition_of_spark(sql: Run, lake: SqlCatalog) -> None:
+    """Each file has one row, so that a condition chooses as many files as it has rows."""
+    sql("CREATE TABLE lake.db.w (id BIGINT, Kind STRING, s STRUCT<x: INT>, d DATE, ts TIMESTAMP) USING iceberg PARTITIONED BY (days(d))")
+    for number in range(5):
+        sql(
+            f"INSERT INTO lake.db.w SELECT {number}, {'NULL' if number == 4 else repr('ab'[number % 2])}, named_struct('x', {number}),"
+            f" date_add(DATE '2023-12-30', {number}), timestamp_seconds(1700000000 + 86400 * {number})"
+        )
+
+    def files(condition: str) -> int:
+        literal = condition.replace("'", "\\'")
+        options = "map('rewrite-all', 'true', 'min-input-files', '1')"
+        call = f"CALL lake.system.rewrite_data_files(table => 'db.w', where => '{literal}', options => {options}, dry_run => true)"
+        return int(sql(call)[0][0])
+
+    conditions = (
+        'kind = "a"',
+        "KIND IN ('a', 'c')",
+        "s.X >= 3",
+        'id = "3" OR kind IS NULL',
+        "NOT (kind <=> 'a')",
+        "d > '2023-12-31' AND id < 1 + 3",
+        "year(d) = 2023",
+        "lake.system.days(d) = DATE '2024-01-01'",
+        "to_date(ts) = DATE '2023-11-15'",
+        'Kind LIKE "b%"',
+        "1 = 1",
+        "id = 1 AND 1 = 0",
+    )
+    for condition in conditions:
+        assert files(condition) == sql(f"SELECT count(*) FROM lake.db.w WHERE {condition}")[0][0], condition
+    for refused in ("length(kind) = 1", "id IN (SELECT 1)", "lake.system.bucket(4, id) = 1", "rand() < 0.5", "nothing = 1", "id ="):
+        with pytest.raises(PySparkException, match="filter"):
+            files(refused)
+    sql("SET spark.sql.caseSensitive = true")
+    try:
+        with pytest.raises(PySparkException, match="refers to column 'kind', which the table does not have"):
+            files("kind = 'a'")
+    finally:
+        sql("RESET spark.sql.caseSensitive")
+
+
 def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:
     sql("CREATE TABLE lake.db.c (id BIGINT, kind STRING) USING iceberg PARTITIONED BY (kind) TBLPROPERTIES ('format-version' = '3')")
     sql("ALTER TABLE lake.db.c SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")

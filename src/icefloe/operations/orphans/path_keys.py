@@ -68,11 +68,13 @@ class PathKeys:
     def of(cls, equal_schemes: Mapping[str, str], equal_authorities: Mapping[str, str]) -> "PathKeys":
         """Create an object from the arguments `equal_schemes` and `equal_authorities` of a clean-up. The keys of the mappings are names separated by commas.
 
+        An authority that is mapped to an empty text is the same as none.
+
         Raises:
             InvalidInputError: A name is empty.
         """
         schemes = _flat({**EQUAL_SCHEMES, **equal_schemes}, "equal_schemes")
-        return cls(schemes, _flat(equal_authorities, "equal_authorities"))
+        return cls(schemes, _flat(equal_authorities, "equal_authorities", may_be_none=True))
 
     def file(self, location: str) -> tuple[str, Prefix]:
         """Return the key of a file's location, and its prefix (scheme and authority)."""
@@ -104,7 +106,9 @@ class PathKeys:
         scheme, authority, path = (match[1].lower(), (match[2] or "").lower(), match[3]) if match else ("", "", folder)
         if scheme == "memory":
             authority, path = "", f"{authority}{path}"
-        return self._scheme(scheme), self.authorities.get(authority, authority), path
+        scheme, authority = self._scheme(scheme), self.authorities.get(authority, authority)
+        # A file of a host that is this one, by `authorities`, has the key of a local file, for which links are resolved.
+        return scheme, authority, os.path.realpath(path) if (scheme, authority) == (_LOCAL_SCHEME, "") and path.startswith("/") else path
 
     def _scheme(self, scheme: str) -> str:
         scheme = self.schemes.get(scheme, scheme)
@@ -119,11 +123,11 @@ def _in_any_form(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-def _flat(equal: Mapping[str, str], argument: str) -> dict[str, str]:
+def _flat(equal: Mapping[str, str], argument: str, *, may_be_none: bool = False) -> dict[str, str]:
     flat: dict[str, str] = {}
     for names, value in equal.items():
         for name in str(names).split(","):
-            if not name.strip() or not str(value).strip():
+            if not name.strip() or not (str(value).strip() or may_be_none):
                 raise InvalidInputError(f"{argument} has an empty name in {names!r}", next_step="write it as {'a,b': 'c'}")
             flat[name.strip().lower()] = str(value).strip().lower()
     return flat

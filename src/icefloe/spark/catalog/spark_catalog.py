@@ -15,7 +15,15 @@ from icefloe.catalog.catalog import Catalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.commit.attempt import Action
 from icefloe.commit.composite_action import CompositeAction
-from icefloe.errors import IcefloeError, InvalidInputError, NoSuchNamespaceError, NoSuchTableError, NoSuchViewError, UnsupportedFeatureError
+from icefloe.errors import (
+    IcefloeError,
+    InvalidIdentifierError,
+    InvalidInputError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    UnsupportedFeatureError,
+)
 from icefloe.operations.commit_loop import commit
 from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.operations.pending_change import CommitReport
@@ -127,7 +135,7 @@ class SparkCatalog(PythonCallback):
         """Return whether a name is that of a table, or of a branch, tag, snapshot or metadata table of a table."""
         try:
             select(self._catalog, request["table"])
-        except NoSuchTableError:
+        except (NoSuchTableError, InvalidIdentifierError):
             return False
         return True
 
@@ -245,13 +253,15 @@ class SparkCatalog(PythonCallback):
         return self._drop(request, purge)
 
     def _drop(self, request: TableMessage, drop: Callable[[tuple[str, ...]], object]) -> bool:
-        """Call `drop` with the table's name; return False if there is no such table.
+        """Call `drop` with the table's name; return False if there is no such table, or no table can have this name, as with a dot in it.
 
         Raises:
             InvalidInputError: The name is that of a branch, tag, snapshot or metadata table. Spark would ignore the result False, and report a success.
         """
         try:
             drop(tuple(request["table"]))
+        except InvalidIdentifierError:
+            return False
         except NoSuchTableError:
             if not self.table_exists(request):
                 return False

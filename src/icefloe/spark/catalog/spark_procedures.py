@@ -15,6 +15,7 @@ from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.bridge.gateway import java_array, java_class
 from icefloe.spark.catalog.source_tables import source_folders
 from icefloe.spark.scan.spark_cache import recache
+from icefloe.spark.scan.sql_filter import filter_of_sql
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, TimestamptzType
@@ -84,6 +85,11 @@ class BoundSparkProcedure(SparkProcedure):
         for parameter in self._procedure.parameters:
             if parameter.is_view and parameter.name in arguments:
                 arguments[parameter.name] = _view(self._spark, arguments[parameter.name])
+            if parameter.is_filter and parameter.name in arguments:
+                schema = self._catalog.load_table(arguments["table"]).schema()
+                expression = filter_of_sql(self._spark, arguments[parameter.name], schema)
+                if expression is not None:  # another text may be a filter of Icefloe; else the error lists what a filter may have
+                    arguments[parameter.name] = expression
         rows = self._procedure(self._catalog, **arguments)
         more_columns = rows.more if isinstance(rows, WiderRows) else ()
         numbered = enumerate(more_columns, len(self._procedure.output) + 1)

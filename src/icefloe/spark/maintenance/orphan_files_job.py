@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from icefloe.errors import FormatError, InvalidInputError, NotFoundError, StorageError, UnsupportedError
 from icefloe.io.file_tree import FileState, FolderFiles, FolderPart, HiddenNames, files_for, local_state
@@ -45,6 +45,8 @@ _ROWS, _PACKED_ROWS = 20_000, 5_000
 PACKED_AT_ONCE = 8
 # Rows of a Spark Connect view that are in this process at a time.
 _VIEW_ROWS = 20_000
+# A time that is text or a number could be of any unit and time zone.
+_VIEW_COLUMNS: Mapping[str, tuple[type, ...]] = {"file_path": (StringType,), "last_modified": (TimestampType, TimestampNTZType)}
 
 _PARTS = StructType([StructField("folder", StringType()), StructField("level", IntegerType())])
 _KEYED = [StructField("key", StringType()), StructField("scheme", StringType()), StructField("authority", StringType())]
@@ -367,14 +369,19 @@ class _OrphanSearch:
 
 
 def view_columns(view: DataFrame) -> DataFrame:
-    """Return the columns `path` and `modified_ms` of a view of files. Raises `InvalidInputError` if the view lacks its columns."""
+    """Return the columns `path` and `modified_ms` of a view of files. Raises `InvalidInputError` if the view lacks its columns, or they have other types."""
+    next_step = "name a view whose columns are file_path, a string, and last_modified, a timestamp"
     try:
-        return view.selectExpr("CAST(file_path AS STRING) AS path", "unix_millis(CAST(last_modified AS TIMESTAMP)) AS modified_ms")
+        used = view.select(*_VIEW_COLUMNS)
+        types = [column.dataType for column in used.schema]
     except AnalysisException as error:
-        raise InvalidInputError(
-            f"file_list_view cannot be used: {error.getCondition() or error}",
-            next_step="name a view whose columns are file_path, a string, and last_modified, a timestamp",
-        ) from error
+        raise InvalidInputError(f"file_list_view cannot be used: {error.getCondition() or error}", next_step=next_step) from error
+    for (name, allowed), column_type in zip(_VIEW_COLUMNS.items(), types, strict=True):
+        if not isinstance(column_type, allowed):
+            raise InvalidInputError(
+                f"file_list_view cannot be used: its column {name} is of type {column_type.simpleString()}", next_step=next_step
+            )
+    return used.selectExpr("CAST(file_path AS STRING) AS path", "unix_millis(CAST(last_modified AS TIMESTAMP)) AS modified_ms")
 
 
 def files_of_view(request: OrphanRequest) -> Callable[[], Iterator[Any]]:

@@ -85,6 +85,11 @@ public final class PythonBridge {
     }
   }
 
+  /** Returns an expression of Spark's connector interfaces as JSON, as `ConnectorJson` writes it. */
+  public static String expressionJson(Object expression) {
+    return ConnectorJson.json(expression);
+  }
+
   /** Returns the settings of a session that affect reads and writes, as JSON. */
   public static String settings(SQLConf session) {
     return json(PythonProxy.settings(session));
