@@ -16,7 +16,7 @@ from icefloe import SqlCatalog
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError, SchemaMismatchError
 from icefloe.inspect import diff
 from icefloe.inspect.comparison import file_changes
-from icefloe.inspect.comparison.row_changes import RowHasher
+from icefloe.inspect.comparison.row_hasher import RowHasher
 from icefloe.procedures import call
 from icefloe.table import StaticTable, Table
 from icefloe.types import LongType

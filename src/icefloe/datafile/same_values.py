@@ -16,10 +16,15 @@ from icefloe.spec.arrow_values import array_of_chunks, numpy_of, offsets_of, pos
 Mask = NDArray[np.bool_]
 
 
-def differing(left: Any, right: Any) -> Mask:
+def differing(left: Any, right: Any, *, zeros_differ: bool = False) -> Mask:
     """Return a mask of the rows in which two Arrow arrays of the same type and length have different values.
 
     Lists are compared element by element, maps key by key in any order of their entries, structs field by field, variants by their bytes.
+
+    Args:
+        left: The first array.
+        right: The second array.
+        zeros_differ: Whether 0.0 and -0.0 are different values.
     """
     left, right = _plain(left), _plain(right)
     if pa.types.is_null(left.type):
@@ -32,35 +37,41 @@ def differing(left: Any, right: Any) -> Mask:
     if len(both) < len(left):
         left, right = left.take(positions_array(both)), right.take(positions_array(both))
     differ = differ.copy()
-    differ[both] = _values_differ(left, right)
+    differ[both] = _values_differ(left, right, zeros_differ)
     return differ
 
 
-def _values_differ(left: Any, right: Any) -> Mask:
+def _values_differ(left: Any, right: Any, zeros_differ: bool) -> Mask:
     """Return a mask of the rows with different values. Neither array has nulls."""
     kind = left.type
     if pa.types.is_struct(kind):
-        parts = (differing(pc.struct_field(left, [place]), pc.struct_field(right, [place])) for place in range(kind.num_fields))
+        parts = (
+            differing(pc.struct_field(left, [place]), pc.struct_field(right, [place]), zeros_differ=zeros_differ)
+            for place in range(kind.num_fields)
+        )
         differ: Mask = np.logical_or.reduce([np.zeros(len(left), np.bool_), *parts])
         return differ
     if pa.types.is_map(kind):
-        return _maps_differ(left, right)
+        return _maps_differ(left, right, zeros_differ)
     if is_list(kind):
-        return _lists_differ(left, right, ("values",))
+        return _lists_differ(left, right, ("values",), zeros_differ)
     if pa.types.is_floating(kind):
         numbers, others = numpy_of(left), numpy_of(right)
-        return np.asarray((numbers != others) & ~(np.isnan(numbers) & np.isnan(others)))
+        is_other = numbers != others
+        if zeros_differ:
+            is_other |= np.signbit(numbers) != np.signbit(others)
+        return np.asarray(is_other & ~(np.isnan(numbers) & np.isnan(others)))
     return numpy_of(pc.not_equal(left, right))
 
 
-def _maps_differ(left: Any, right: Any) -> Mask:
+def _maps_differ(left: Any, right: Any, zeros_differ: bool) -> Mask:
     """Return a mask of the rows with different maps. Maps that seem different are compared again with sorted entries, because Spark may reorder entries."""
-    differ = _lists_differ(left, right, ("keys", "items"))
+    differ = _lists_differ(left, right, ("keys", "items"), zeros_differ)
     rows = np.flatnonzero(differ & (numpy_of(_lengths(left)) == numpy_of(_lengths(right))))
     if not len(rows):
         return differ
     left_sorted, right_sorted = (_sorted_entries(array_of_chunks(array.take(positions_array(rows)))) for array in (left, right))
-    differ[rows] = _lists_differ(left_sorted, right_sorted, ("keys", "items"))
+    differ[rows] = _lists_differ(left_sorted, right_sorted, ("keys", "items"), zeros_differ)
     return differ
 
 
@@ -78,7 +89,7 @@ def _sorted_entries(maps: Any) -> Any:
     return pa.MapArray.from_arrays(starts, keys.take(order), items.take(order), type=maps.type)
 
 
-def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:
+def _lists_differ(left: Any, right: Any, parts: tuple[str, ...], zeros_differ: bool) -> Mask:
     """Return a mask of the rows with different lists; for maps, of the rows whose keys or items, as named in `parts`, differ."""
     lengths = numpy_of(_lengths(left))
     differ: Mask = lengths != numpy_of(_lengths(right))
@@ -87,7 +98,7 @@ def _lists_differ(left: Any, right: Any, parts: tuple[str, ...]) -> Mask:
         return differ
     # The compared rows are copied, so that their elements are adjacent.
     left, right = (array_of_chunks(array.take(positions_array(same_length))) for array in (left, right))
-    inner = [differing(_inside(left, part), _inside(right, part)) for part in parts]
+    inner = [differing(_inside(left, part), _inside(right, part), zeros_differ=zeros_differ) for part in parts]
     owners = np.repeat(same_length, lengths[same_length])
     differ = differ.copy()
     differ[owners[np.logical_or.reduce(inner)]] = True

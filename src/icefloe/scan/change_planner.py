@@ -22,7 +22,7 @@ from icefloe.spec.arrow_values import array_of_chunks, fill_nulls, numpy_of
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.expressions.metrics_evaluator import Mask
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
-from icefloe.spec.manifest.data_file import DataFile
+from icefloe.spec.manifest.data_file import DataFile, FileContent
 from icefloe.spec.manifest.manifest_reader import ManifestColumnsCache
 from icefloe.spec.manifest_list.manifest_file import ManifestContent, ManifestFile
 from icefloe.spec.metadata.snapshot import Snapshot
@@ -105,6 +105,19 @@ class ChangePlan:
     def bytes(self) -> int:
         """The bytes of the changed data files."""
         return sum(plan.kept.bytes for plan in (self.added, self.removed, self.after))
+
+    @property
+    def most_rows(self) -> int:
+        """The greatest number of changed rows: those of files of one snapshot only, and those that the deletes of other files delete.
+
+        The counts are those of the manifests. A key of an equality delete may delete any number of rows, so that all rows of such files are counted.
+        """
+        deletes = [*self.before.delete_files, *self.after.delete_files]
+        if any(file.content is FileContent.EQUALITY_DELETES for file in deletes):
+            changed = self.after.kept.records
+        else:
+            changed = min(self.after.kept.records, sum(file.record_count for file in deletes))
+        return self.added.kept.records + self.removed.kept.records + changed
 
     @property
     def may_copy_rows(self) -> bool:

@@ -20,7 +20,8 @@ from tests.table.change_model import new_history
 from icefloe import SqlCatalog
 from icefloe.operations.change_feed.change_scan import DeduplicationMode
 from icefloe.spark.scan import change_feed
-from icefloe.spark.scan.change_feed import HashAdder, _FilesWithPositions, changes_frame
+from icefloe.spark.scan.change_feed import _FilesWithPositions, changes_frame
+from icefloe.spark.scan.change_tasks import HashAdder
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -31,12 +32,22 @@ def counted(rows: pa.Table) -> Counter[str]:
     return Counter(repr(sorted((name, repr(value)) for name, value in row.items())) for row in rows.to_pylist())
 
 
+# The ways in which rows are compared, by the limits above which there is another one.
+WAYS: dict[str, dict[str, int]] = {
+    "in one task": {},
+    "side by side, then by a shuffle": {"MOST_COMPARED_BYTES": -1, "BYTES_PER_TASK": -1},
+    "by a shuffle": {"MOST_COMPARED_BYTES": -1, "MOST_BYTES_SIDE_BY_SIDE": -1},
+}
+
+
 def of_frame(frame: DataFrame) -> Counter[str]:
     return counted(frame.toArrow())
 
 
 @pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(100, 160))])
-def test_spark_has_the_changes_that_this_process_has(spark: SparkSession, sql: Run, lake: SqlCatalog, seed: int) -> None:
+def test_spark_has_the_changes_that_this_process_has(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     history = new_history(seed, 10, lake, sql)
     table = history.table
     line = [snapshot.snapshot_id for snapshot in table.ancestors()][::-1]
@@ -51,9 +62,13 @@ def test_spark_has_the_changes_that_this_process_has(spark: SparkSession, sql: R
             compute_updates=updates and mode is not DeduplicationMode.NONE,
             identifier_columns=["id"] if updates and table.format_version < 3 else None,
         ).select("*", "_commit_timestamp")
-        case = f"{mode} {updates}"
-        frames.append(changes_frame(spark, scan).select(F.lit(case).alias("case"), "*"))
-        expected[case] = counted(scan.to_arrow())
+        for way, limits in WAYS.items():
+            case = f"{mode} {updates} {way}"
+            with monkeypatch.context() as patch:
+                for name, limit in limits.items():
+                    patch.setattr(change_feed, name, limit)
+                frames.append(changes_frame(spark, scan).select(F.lit(case).alias("case"), "*"))
+            expected[case] = counted(scan.to_arrow())
     found = reduce(DataFrame.unionAll, frames).toArrow()  # one query for all
     for case, rows in expected.items():
         assert counted(found.filter(pc.field("case") == case).drop_columns("case")) == rows, (history.steps, case)
@@ -211,7 +226,9 @@ def test_rows_with_equal_identifiers_are_an_error_that_names_them_where_rows_hav
         assert sorted(sql(query.format(3, last[3]))) == [("a", "delete"), ("b", "delete"), ("c", "insert")]
 
 
-def test_copied_rows_of_a_table_of_maps_with_any_names_are_found_in_many_partitions(spark: SparkSession, lake: SqlCatalog) -> None:
+def test_copied_rows_of_a_table_of_maps_with_any_names_are_found_in_many_partitions(
+    spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = pa.schema(
         [("m", pa.map_(pa.string(), pa.float64())), ("s.`t", pa.struct([("n", pa.map_(pa.int32(), pa.list_(pa.string())))]))]
     )
@@ -223,6 +240,9 @@ def test_copied_rows_of_a_table_of_maps_with_any_names_are_found_in_many_partiti
     table.overwrite(rows.take([number for number in reversed(range(400)) if number not in (3, 300)]))
     scan = table.changes(table.snapshots()[0].snapshot_id)
     assert [dict(value)["a"] for value in scan.to_arrow()["m"].to_pylist()] == [3, 300]
+    assert sorted(row.m["a"] for row in changes_frame(spark, scan).collect()) == [3, 300]
+    for name, limit in WAYS["by a shuffle"].items():
+        monkeypatch.setattr(change_feed, name, limit)
     adaptive = spark.conf.get("spark.sql.adaptive.enabled")
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     try:

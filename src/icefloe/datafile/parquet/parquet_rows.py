@@ -6,7 +6,7 @@ Spec: Appendix A, Parquet; Scan Planning (splits).
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import pyarrow as pa
 from icefloe.datafile.field_ids import has_ids, mapped_ids, with_ids
 from icefloe.datafile.parquet.hybrid_calendar import hybrid_places, refuse_hybrid_values
 from icefloe.datafile.parquet.parquet_footer import open_parquet_for_rows
-from icefloe.datafile.parquet.row_groups import row_groups_between, row_groups_that_may_match
+from icefloe.datafile.parquet.row_groups import ordered_bounds, row_group_starts, row_groups_between, row_groups_that_may_match
 from icefloe.datafile.projection import file_columns, wanted_leaves
 from icefloe.datafile.stored_batch import BATCH_ROWS, RowTest, SkippedRows, StoredBatch, batches_without_columns, reading
 from icefloe.lazy_imports import lazy_module
@@ -63,6 +63,16 @@ class ParquetRows:
         """Return the number of rows of all row groups; see `stored_file.py`."""
         metadata = self._footer.metadata
         return sum(metadata.row_group(index).num_rows for index in range(metadata.num_row_groups))
+
+    def row_group_starts(self) -> list[int]:
+        """Return the position of the first byte of each row group; none if the file has no columns. A task for a range has the row groups that begin in it."""
+        with reading(self._path):
+            return row_group_starts(self._footer)
+
+    def row_group_bounds(self, fields: Iterable[NestedField], most: int) -> Mapping[int, Sequence[tuple[Any, Any]]]:
+        """Return the bounds of each row group, by field id, for at most so many columns that have them in all row groups."""
+        with reading(self._path):
+            return ordered_bounds(self._footer, fields, self._root, self._hybrid, most)
 
     def batches(
         self,

@@ -3,7 +3,7 @@
 Spec: Scan Planning (inclusive evaluation of bounds), applied to row groups.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from icefloe.spec.types import (
     FloatType,
     IntegerType,
     LongType,
+    NestedField,
     PrimitiveType,
     StringType,
     TimestampNanoType,
@@ -54,12 +55,21 @@ _COMPARABLE_TYPES: Mapping[type[PrimitiveType], tuple[Any, ...]] = {
 }
 
 
+# Types without values that are outside of bounds, as NaN is.
+_ORDERED = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType, StringType)
+
+
 def row_groups_between(footer: CheckedFooter, start: int, end: int) -> list[int]:
     """Return the row groups whose first byte is in the range from `start` to before `end`: each belongs to exactly one split of a file."""
     if not len(footer.metadata.schema):
         return list(range(footer.metadata.num_row_groups)) if start <= 0 < end else []
-    chunks = [footer.column(index, 0) for index in range(footer.metadata.num_row_groups)]
-    return [index for index, chunk in enumerate(chunks) if start <= (chunk.dictionary_page_offset or chunk.data_page_offset) < end]
+    return [index for index, first in enumerate(row_group_starts(footer)) if start <= first < end]
+
+
+def row_group_starts(footer: CheckedFooter) -> list[int]:
+    """Return the position of the first byte of each row group; none if the file has no columns."""
+    chunks = [footer.column(index, 0) for index in range(footer.metadata.num_row_groups if len(footer.metadata.schema) else 0)]
+    return [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
 
 
 def row_groups_that_may_match(
@@ -87,6 +97,37 @@ def row_groups_that_may_match(
 
     mask = tree_mask(row_filter, len(indexes), leaf)
     return [index for index, may_match_filter in zip(indexes, mask, strict=True) if may_match_filter]
+
+
+def ordered_bounds(
+    footer: CheckedFooter, fields: Iterable[NestedField], root: FileColumn, other_values: frozenset[int], most: int
+) -> Mapping[int, Sequence[tuple[Any, Any]]]:
+    """Return the bounds that the footer states for each row group, by field id, for columns that have them in all row groups, and whose values have an order.
+
+    Args:
+        footer: The footer.
+        fields: The columns.
+        root: The columns of the file.
+        other_values: The indexes of leaves whose statistics differ from the values that are read.
+        most: The greatest number of columns whose statistics are read.
+    """
+    indexes = range(footer.metadata.num_row_groups)
+    by_field: dict[int, Sequence[tuple[Any, Any]]] = {}
+    for field in fields:
+        column, kind = find_leaf(root, field.field_id), field.field_type
+        is_ordered = isinstance(kind, _ORDERED) and column is not None and column.first_leaf not in other_values
+        if (
+            len(by_field) == most
+            or not is_ordered
+            or column is None
+            or not isinstance(kind, PrimitiveType)
+            or not _is_comparable(column, kind)
+        ):
+            continue
+        bounds = [_bounds(kind, footer.column(index, column.first_leaf).statistics) for index in indexes]
+        if all(low is not None and high is not None for low, high in bounds):
+            by_field[field.field_id] = bounds
+    return by_field
 
 
 def find_leaf(root: FileColumn, field_id: int) -> FileColumn | None:

@@ -16,14 +16,14 @@ from icefloe.errors import InvalidInputError, in_one_line
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS, feed_metadata_columns
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
-from icefloe.operations.change_feed.row_pairs import Identity, cancel_pairs, with_updates
+from icefloe.operations.change_feed.paired_rows import ChangeTask, PairedRows, RangeTask, SnapshotTask
+from icefloe.operations.change_feed.row_pairs import Identity
 from icefloe.operations.other_frames import RowFrames
 from icefloe.operations.parallel_requests import in_threads, serial_bytes
 from icefloe.scan.change_planner import ChangedFile, ChangePlan, plan_changes, removes_rows
 from icefloe.scan.scan_planner import plan_scan
 from icefloe.spec.expressions.bind import bind, filter_field_ids
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, all_of
-from icefloe.spec.expressions.row_evaluator import arrow_mask
 from icefloe.spec.expressions.row_filter import to_expression
 from icefloe.spec.metadata.snapshot import Operation, Snapshot
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -336,16 +336,38 @@ class ChangeScan(RowFrames):
             NoSuchFileError: a file that the metadata names does not exist.
             FormatError: a file is damaged, or violates the format.
         """
-        columns = self.columns_to_read()
-        parts, has_ids = [], self.identity.has_ids
-        for changes in self.plan():
-            parts.append(self._rows_of_snapshot(changes, columns))
-            has_ids = has_ids and not changes.plan.lacks_row_ids
-        rows = pa.concat_tables([schema_to_arrow(Schema(*columns.fields, *self.constant_columns)).empty_table(), *parts])
-        is_net = self.deduplication is DeduplicationMode.NET_CHANGES
-        if is_net:
-            rows = cancel_pairs(rows, self.net_columns(has_ids=has_ids))
-        return self._finish_rows(rows, of_each_snapshot=not is_net)
+        return self.pairing().rows_of_range(RangeTask(snapshots=tuple(self.snapshot_task(changes) for changes in self.plan())))
+
+    def pairing(self) -> PairedRows:
+        """Return the reader that compares the rows of planned changes.
+
+        Raises:
+            InvalidInputError: a column does not exist, or updates cannot be computed.
+        """
+        columns, schema = self.columns_to_read(), self.metadata.schema()
+        return PairedRows(
+            table_name=self.table_name,
+            reader=self.reader(columns),
+            columns=columns,
+            all_columns=self.all_columns(columns),
+            compared=tuple(schema.names),
+            constant_columns=tuple(self.constant_columns),
+            projection=self.projection(),
+            is_net=self.deduplication is DeduplicationMode.NET_CHANGES,
+            has_ids=self.identity.has_ids,
+            identity=self.identity if self.computes_updates else None,
+            row_filter=bind(self.row_filter, schema, self.case_sensitive) if self.filters_pairs else None,
+        )
+
+    def snapshot_task(self, changes: SnapshotChanges) -> SnapshotTask:
+        """Return the changed files of a snapshot as `PairedRows` reads them."""
+        plan = changes.plan
+        return SnapshotTask(
+            files=tuple(change_task(file, changes) for file in plan.files()),
+            may_copy_rows=self.may_copy_rows(plan),
+            compares_values=self.compares_values(plan),
+            lacks_row_ids=plan.lacks_row_ids,
+        )
 
     def to_arrow_batch_reader(self) -> Any:
         """Read the changes in this process as a stream, oldest first. Of each snapshot deletions come before insertions.
@@ -369,16 +391,16 @@ class ChangeScan(RowFrames):
             yield from self._batches_of_snapshot(changes)
 
     def _batches_of_snapshot(self, changes: SnapshotChanges) -> Iterator[Any]:
-        columns = self.columns_to_read()
-        if self.computes_updates or self.may_copy_rows(changes.plan):
-            yield from self._finish_rows(self._rows_of_snapshot(changes, columns), of_each_snapshot=True).to_batches()
+        pairing = self.pairing()
+        task = self.snapshot_task(changes)
+        if self.computes_updates or task.may_copy_rows:
+            yield from pairing.rows_of_range(RangeTask(snapshots=(task,))).to_batches()
             return
-        reader = self.reader(columns)
         for change in (DELETE, INSERT):
-            for file in changes.plan.files():
-                for _, batch in reader.batches(file, (change,)):
-                    rows = self._with_constants(pa.Table.from_batches([batch], schema_to_arrow(columns)), changes, change)
-                    yield from self._finish_rows(rows, of_each_snapshot=True).to_batches()
+            for file in task.files:
+                if change in file.constants:
+                    for rows in pairing.batches_of_file(file, change):
+                        yield from pairing.finish(rows).to_batches()
 
     def initial_rows(self, snapshot: Snapshot) -> Any:
         """Read all rows of a snapshot in this process as a stream, as if the snapshot had inserted them.
@@ -397,44 +419,6 @@ class ChangeScan(RowFrames):
         rows = scan._batches_of_snapshot(SnapshotChanges(snapshot=snapshot, ordinal=0, plan=plan))
         return pa.RecordBatchReader.from_batches(schema_to_arrow(self.projection()), rows)
 
-    def _finish_rows(self, rows: Any, *, of_each_snapshot: bool) -> Any:
-        """Return changed rows with their updates, filtered, and with the columns of the result."""
-        projection = self.projection()
-        if self.computes_updates:
-            rows = with_updates(rows, self.identity, self.table_name, of_each_snapshot=of_each_snapshot)
-        if self.filters_pairs:
-            rows = self._filter_rows(rows)
-        if DELETED.name in projection.names:  # only live rows are compared
-            rows = rows.append_column(DELETED.name, pa.repeat(pa.scalar(False), len(rows)))
-        return rows.select(projection.names).cast(schema_to_arrow(projection))
-
-    def _rows_of_snapshot(self, changes: SnapshotChanges, columns: Schema) -> Any:
-        """Return the changed rows of one snapshot, deleted rows first, with the columns of the change and without copied rows if they are left out."""
-        may_copy, by_values = self.may_copy_rows(changes.plan), self.compares_values(changes.plan)
-        read = self.all_columns(columns) if may_copy and by_values else columns
-        reader = self.reader(read)
-
-        def rows_of(file: ChangedFile) -> list[tuple[str, Any]]:
-            return list(reader.batches(file))
-
-        batches = [batch for of_file in in_threads(rows_of, changes.plan.files()) for batch in of_file]
-        tables = []
-        for change in (DELETE, INSERT):
-            rows = pa.Table.from_batches([batch for kind, batch in batches if kind == change], schema_to_arrow(read))
-            tables.append(self._with_constants(rows, changes, change))
-        rows = pa.concat_tables(tables)
-        if may_copy:
-            rows = cancel_pairs(rows, self.metadata.schema().names if by_values else [column.name for column in LINEAGE_COLUMNS])
-        return rows.select([*columns.names, *(column.name for column in self.constant_columns)])
-
-    def _with_constants(self, rows: Any, changes: SnapshotChanges, change: str) -> Any:
-        """Return rows that a snapshot changed in one way, with the columns that are constant in them."""
-        constants = changes.constants(change)
-        for column in self.constant_columns:
-            target = schema_to_arrow(Schema(column)).field(0)
-            rows = rows.append_column(target, pa.repeat(pa.scalar(constants[column.field_id], target.type), len(rows)))
-        return rows
-
     def net_columns(self, *, has_ids: bool) -> Sequence[str]:
         """Return the columns in which a deleted and an inserted row must be equal to cancel out in net changes.
 
@@ -443,7 +427,8 @@ class ChangeScan(RowFrames):
         """
         return [*self.metadata.schema().names, *([ROW_ID.name] if has_ids else [])]
 
-    def _filter_rows(self, rows: Any) -> Any:
-        schema = self.metadata.schema()
-        bound = bind(self.row_filter, schema, self.case_sensitive)
-        return pa.Table.from_batches([batch.filter(arrow_mask(bound, batch)) for batch in rows.to_batches()], rows.schema)
+
+def change_task(file: ChangedFile, changes: SnapshotChanges, kinds: Sequence[str] = (DELETE, INSERT)) -> ChangeTask:
+    """Return a changed file of a snapshot with the kinds of its changes that are read, of those that the file may have."""
+    possible = [kind for kind in kinds if kind != (INSERT if file.after is None else DELETE if file.before is None else None)]
+    return ChangeTask(file=file, constants={kind: changes.constants(kind) for kind in possible})

@@ -105,12 +105,24 @@ class ChangedFileReader:
             by_position = new - old, old - new
         else:
             equality = self.deletes.deletes_of(before, self.schema).equality
-        # In a table that was upgraded, only the second snapshot may have row ids for the file.
-        task = after if before.file.first_row_id is None else before
+        task = _with_row_ids(before, after)
         for change, positions in zip((DELETE, INSERT), by_position, strict=True):
             if positions and change in kinds:
                 rows = FileDeletes(AllBut(DeletionVector(positions)), equality)
                 yield from ((change, batch) for batch in self._read(task, self.projection, rows))
+
+    def rows_at(self, file: ChangedFile, positions: FrozenBitMap64) -> Iterator[pa.RecordBatch]:
+        """Yield some of the rows that `batches` yields, of one kind.
+
+        Args:
+            file: The file.
+            positions: The positions of changed rows of the file.
+
+        Raises:
+            IcefloeError: As for `batches`.
+        """
+        task = file.task if file.before is None or file.after is None else _with_row_ids(file.before, file.after)
+        yield from self._read(task, self.projection, FileDeletes(AllBut(DeletionVector(positions)), ()))
 
     def changes_by_position(self, before: FileScanTask, after: FileScanTask) -> tuple[FrozenBitMap64, FrozenBitMap64] | None:
         """Return the positions of the changed rows of a file that two snapshots have with different deletes.
@@ -148,6 +160,11 @@ class ChangedFileReader:
             deletes=self.deletes,
             file_deletes=rows,
         )
+
+
+def _with_row_ids(before: FileScanTask, after: FileScanTask) -> FileScanTask:
+    """Return the task that has row ids for a file of both snapshots: in a table that was upgraded, only the second may have them."""
+    return after if before.file.first_row_id is None else before
 
 
 def _equality_files(task: FileScanTask) -> set[str]:

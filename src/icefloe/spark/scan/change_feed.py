@@ -7,7 +7,7 @@ Spec: Snapshots; Row-level Deletes; Row Lineage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -18,32 +18,29 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from pyspark.sql.types import LongType, StructField, StructType
 
-from icefloe.inspect.comparison.row_changes import RowHasher
 from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS
-from icefloe.operations.change_feed.change_scan import ChangeScan, DeduplicationMode, SnapshotChanges
+from icefloe.operations.change_feed.change_scan import ChangeScan, DeduplicationMode, SnapshotChanges, change_task
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
-from icefloe.operations.change_feed.row_pairs import UPDATE_AFTER, UPDATE_BEFORE, Identity, cancel_pairs
+from icefloe.operations.change_feed.paired_rows import ChangeTask, RangeTask, SnapshotTask
+from icefloe.operations.change_feed.row_pairs import UPDATE_AFTER, UPDATE_BEFORE, Identity
 from icefloe.operations.engine import ScanRequest
 from icefloe.operations.parallel_requests import in_threads
 from icefloe.scan.change_planner import ChangedFile
 from icefloe.scan.scan_plan import PlannedFiles, ScanPlan, join_plans
 from icefloe.spark.bridge.gateway import executors_have_classes
-from icefloe.spark.jobs.task_errors import TaskErrors
-from icefloe.spark.jobs.task_values import TaskValues
+from icefloe.spark.scan.change_tasks import ERROR, HASH, ChangeTaskReader, HashAdder, PairCanceller, PairedTaskReader, UncopiedTaskReader
 from icefloe.spark.scan.filter_to_spark import filter_to_column
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, position_name_conflict
 from icefloe.spark.scan.native_scan import native_scan, stored_bytes
 from icefloe.spark.scan.position_deletes import MOST_DELETE_BYTES, MOST_POSITIONS, DeletedRows, position_delete_bytes
-from icefloe.spark.scan.python_scan import batch_for_spark, python_rows, unpack_tasks, with_advice_about_workers
+from icefloe.spark.scan.python_scan import BYTES_PER_TASK, python_rows
 from icefloe.spark.scan.read_strategy import grouped_files
-from icefloe.spark.types.spark_types import column_named, differs_by_case, quote_name, schema_to_struct
-from icefloe.spec.arrow_values import numpy_of
+from icefloe.spark.types.spark_types import column_named, differs_by_case, quote_name, row_width, schema_to_struct
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.puffin.deletion_vector import DeletionVector
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import (
-    CHANGE_ORDINAL,
     CHANGE_TYPE,
     COMMIT_SNAPSHOT_ID,
     COMMIT_TIMESTAMP,
@@ -62,59 +59,13 @@ _CONSTANTS = (*CHANGE_COLUMNS, COMMIT_TIMESTAMP)
 _PLACE = "positions"
 # Columns that exist only while rows are paired.
 _HELPERS = tuple(f"{OWN_PREFIX}{name}" for name in ("deletes", "inserts", "place"))
-_PAIRED, _IS_CHANGED, _HASH = (f"{OWN_PREFIX}{name}" for name in ("paired", "changed", "hash"))
-_ROWS_OF_A_BATCH = 8192
+_PAIRED, _IS_CHANGED = (f"{OWN_PREFIX}{name}" for name in ("paired", "changed"))
+# The estimated bytes of the rows that one task compares. A worker has them in memory about three times.
+MOST_COMPARED_BYTES = 256 * 1024 * 1024
+# The bytes of removed and added files that one task reads side by side, batch after batch.
+MOST_BYTES_SIDE_BY_SIDE = 1024 * 1024 * 1024
 _MOST_SHOWN = 200  # characters of the values in an error
 _NEXT_STEP = "\n  Next: name identifier columns that are unique"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeTask:
-    """A changed file that a task reads.
-
-    Attributes:
-        file: The file.
-        constants: For each kind of change that is read (`DELETE`, `INSERT`) the values of its constant columns, by field id.
-    """
-
-    file: ChangedFile
-    constants: Mapping[str, Mapping[int, Any]]
-
-    @property
-    def length(self) -> int:
-        """The number of bytes of the file."""
-        return self.file.task.length
-
-
-@dataclass(frozen=True)
-class ChangeTaskReader:
-    """A function for `mapInArrow`: it takes batches of packed `ChangeTask`s, and returns batches of their rows with the columns of `projection`."""
-
-    reader: ChangedFileReader
-    projection: Schema
-
-    @property
-    def values(self) -> TaskValues:
-        """What packs and unpacks the tasks."""
-        return TaskValues(ChangeTask, ChangedFile)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the changed rows of the files that are packed in the batches."""
-        for task in unpack_tasks(self.values, batches):
-            for kind, constants in task.constants.items():
-                rows = (batch for _, batch in self.reader.batches(task.file, (kind,)))
-                for batch in with_advice_about_workers(rows):
-                    yield batch_for_spark(self._with_constants(batch, constants), self.projection)
-
-    def _with_constants(self, batch: pa.RecordBatch, constants: Mapping[int, Any]) -> pa.RecordBatch:
-        schema = schema_to_arrow(self.projection)
-        arrays = [
-            pa.repeat(pa.scalar(constants[field.field_id], target.type), batch.num_rows)
-            if field.field_id in constants
-            else batch[field.name]
-            for field, target in zip(self.projection.fields, schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def changes_frame(spark: SparkSession, scan: ChangeScan, plans: Sequence[SnapshotChanges] | None = None) -> DataFrame:
@@ -143,22 +94,78 @@ class _ChangeFrame:
 
     def frame(self, plans: Sequence[SnapshotChanges]) -> DataFrame:
         scan, projection = self.scan, self.scan.projection()
+        together, others = self._divide(plans)
+        frames = [] if not together else [self._rows_of_tasks(together)]
+        # Of a snapshot that only deleted or only inserted rows, none is compared.
+        compared = [changes for changes in others if self._is_net or changes.plan.may_copy_rows]
+        if compared:
+            frames.append(self._paired_rows(compared))
+        others = [changes for changes in others if not (self._is_net or changes.plan.may_copy_rows)]
+        if others or not frames:
+            frames.append(self._filter_pairs(self._read(others, scan.columns_to_read())))
+        if DELETED.name in projection.names:
+            frames = [frame.withColumn(DELETED.name, F.lit(False)) for frame in frames]
+        return reduce(DataFrame.unionAll, (frame.select(*map(quote_name, projection.names)) for frame in frames))
+
+    @property
+    def _is_net(self) -> bool:
+        return self.scan.deduplication is DeduplicationMode.NET_CHANGES
+
+    def _divide(self, plans: Sequence[SnapshotChanges]) -> tuple[list[RangeTask], Sequence[SnapshotChanges]]:
+        """Return tasks for the snapshots whose rows are compared in one task each, and the other snapshots. Net changes need all snapshots in one task."""
+        scan = self.scan
+        if self._is_net:
+            if not plans or not self._fits_a_task(plans):
+                return [], plans
+            return [RangeTask(snapshots=tuple(map(scan.snapshot_task, plans)))], ()
+        together = [
+            changes
+            for changes in plans
+            if changes.plan.may_copy_rows and (scan.computes_updates or scan.may_copy_rows(changes.plan)) and self._fits_a_task([changes])
+        ]
+        return (
+            [RangeTask(snapshots=(scan.snapshot_task(changes),)) for changes in together],
+            [changes for changes in plans if changes not in together],
+        )
+
+    def _fits_a_task(self, plans: Sequence[SnapshotChanges]) -> bool:
+        """Return whether one task can read and compare the changes of snapshots, which takes less than a shuffle of their rows."""
+        width = row_width(self.scan.schema.fields)
+        rows = sum(changes.plan.most_rows for changes in plans)
+        return sum(changes.plan.bytes for changes in plans) <= BYTES_PER_TASK and rows * width <= MOST_COMPARED_BYTES
+
+    def _rows_of_tasks(self, tasks: Sequence[RangeTask]) -> DataFrame:
+        """Return the changes that tasks read, compare and label in Python."""
+        reader = PairedTaskReader(self.scan.pairing())
+        size = sum(task.length for task in tasks)
+        rows = python_rows(self.spark, tasks, reader, self.scan.table_name, size, ())
+        if not self.scan.computes_updates:
+            return rows
+        error, kind = column_named(ERROR.name), column_named(CHANGE_TYPE.name)
+        return rows.withColumn(CHANGE_TYPE.name, F.when(error.isNotNull(), F.raise_error(error).cast("string")).otherwise(kind)).drop(
+            ERROR.name
+        )
+
+    def _paired_rows(self, plans: Sequence[SnapshotChanges]) -> DataFrame:
+        """Return the changed rows of snapshots, which Spark brings together by shuffles."""
+        scan = self.scan
         columns = scan.columns_to_read()
         rows = self._without_copied_rows(plans, columns)
-        is_net = scan.deduplication is DeduplicationMode.NET_CHANGES
-        if is_net:
+        if self._is_net:
             has_ids = scan.identity.has_ids and not any(changes.plan.lacks_row_ids for changes in plans)
             rows = cancelled_by_value(rows, scan.net_columns(has_ids=has_ids), columns.fields)
         if scan.computes_updates:
-            rows = with_updates(rows, scan.identity, scan.table_name, of_each_snapshot=not is_net)
-        if scan.filters_pairs:
-            names = {column.name: column.name for column in columns.fields}
-            types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns.fields) else {}
-            bound = bind(scan.row_filter, scan.metadata.schema(), scan.case_sensitive)
-            rows = rows.where(filter_to_column(bound, names, types))
-        if DELETED.name in projection.names:
-            rows = rows.withColumn(DELETED.name, F.lit(False))
-        return rows.select(*map(quote_name, projection.names))
+            rows = with_updates(rows, scan.identity, scan.table_name, of_each_snapshot=not self._is_net)
+        return self._filter_pairs(rows)
+
+    def _filter_pairs(self, rows: DataFrame) -> DataFrame:
+        scan = self.scan
+        if not scan.filters_pairs:
+            return rows
+        columns = scan.columns_to_read().fields
+        names = {column.name: column.name for column in columns}
+        types = {field.name: field.dataType for field in rows.schema.fields} if differs_by_case(columns) else {}
+        return rows.where(filter_to_column(bind(scan.row_filter, scan.metadata.schema(), scan.case_sensitive), names, types))
 
     def _without_copied_rows(self, plans: Sequence[SnapshotChanges], columns: Schema) -> DataFrame:
         """Return the changed rows of all snapshots, without rows that a snapshot only copied if they are left out."""
@@ -169,13 +176,33 @@ class _ChangeFrame:
         others = [changes for changes in plans if not scan.may_copy_rows(changes.plan)]
         frames = [self._read(others, columns)] if others or not copying else []
         if by_id:
-            frames.append(_cancelled_by_id(self._read(by_id, columns)))
+            frames.append(_cancelled_by_id(self._read_uncopied(by_id, columns)))
         if by_value:
-            rows = self._read(by_value, scan.all_columns(columns))
+            rows = self._read_uncopied(by_value, scan.all_columns(columns))
             compared = [*scan.metadata.schema().names, COMMIT_SNAPSHOT_ID.name]
             frames.append(cancelled_by_value(rows, compared, scan.all_columns(columns).fields))
         names = [*columns.names, *(column.name for column in scan.constant_columns)]
         return reduce(DataFrame.unionAll, (frame.select(*map(quote_name, names)) for frame in frames))
+
+    def _read_uncopied(self, plans: Sequence[SnapshotChanges], columns: Schema) -> DataFrame:
+        """Return the changed rows of snapshots that may have copied rows, with some columns and those of the change, before rows are paired.
+
+        Where tasks can read the removed and added files of a partition side by side, most copied rows are left out there, and no shuffle has them.
+        """
+        tasks: list[SnapshotTask] = []
+        others = []
+        for changes in plans:
+            parts = _by_partition(self.scan.snapshot_task(changes))
+            if max(part.length for part in parts) <= MOST_BYTES_SIDE_BY_SIDE:
+                tasks += parts
+            else:
+                others.append(changes)
+        frames = [self._read(others, columns)] if others else []
+        if tasks:
+            reader = UncopiedTaskReader(self.scan.pairing(), columns)
+            size = sum(task.length for task in tasks)
+            frames.append(python_rows(self.spark, tasks, reader, self.scan.table_name, size, ()))
+        return reduce(DataFrame.unionAll, frames)
 
     def _read(self, plans: Sequence[SnapshotChanges], columns: Schema) -> DataFrame:
         """Return the changed rows of some snapshots, with some columns and those of the change, before rows are paired."""
@@ -247,6 +274,17 @@ class _ChangeFrame:
         )
 
 
+def _by_partition(task: SnapshotTask) -> list[SnapshotTask]:
+    """Divide the files of a snapshot by their partitions, if they are more than one task should read."""
+    if task.length <= BYTES_PER_TASK:
+        return [task]
+    parts: dict[tuple[int, str], list[ChangeTask]] = {}
+    for file in task.files:
+        stored = file.file.task.file
+        parts.setdefault((stored.spec_id, repr(stored.partition)), []).append(file)
+    return [replace(task, files=tuple(files)) for files in parts.values()]
+
+
 class _FilesWithPositions:
     """Files of several snapshots of which rows at some positions were changed.
 
@@ -273,13 +311,13 @@ class _FilesWithPositions:
         plan, changed = changes.plan.after, list(changes.plan.files_with_other_deletes())
         size = position_delete_bytes([*changes.plan.before.delete_files, *plan.delete_files])
         if self._delete_bytes + size > MOST_DELETE_BYTES:
-            yield from (_change_task(file, changes, [DELETE, INSERT]) for file in changed)
+            yield from (change_task(file, changes, [DELETE, INSERT]) for file in changed)
             return
         self._delete_bytes += size
         chosen: dict[str, list[tuple[int, int]]] = {DELETE: [], INSERT: []}  # the number of the file, and the place
         for number, by_position in enumerate(in_threads(lambda file: _changes_by_position(reader, file), changed)):
             if by_position is None:
-                yield _change_task(changed[number], changes, [DELETE, INSERT])
+                yield change_task(changed[number], changes, [DELETE, INSERT])
                 continue
             for kind, positions in zip((DELETE, INSERT), by_position, strict=True):
                 if positions:
@@ -313,7 +351,7 @@ class _FilesWithPositions:
         for ordinal, kinds in sources.items():
             for number, file in enumerate(by_ordinal[ordinal].plan.files_with_other_deletes()):
                 if number in kinds:
-                    yield _change_task(file, by_ordinal[ordinal], kinds[number])
+                    yield change_task(file, by_ordinal[ordinal], kinds[number])
 
 
 def _changes_by_position(reader: ChangedFileReader, file: ChangedFile) -> tuple[FrozenBitMap64, FrozenBitMap64] | None:
@@ -352,10 +390,6 @@ def _tasks_of(part: PlannedFiles) -> Iterator[ChangeTask]:
         kind = constants[CHANGE_TYPE.field_id]
         file = ChangedFile(before=task, after=None) if kind == DELETE else ChangedFile(before=None, after=task)
         yield ChangeTask(file=file, constants={kind: constants})
-
-
-def _change_task(file: ChangedFile, changes: SnapshotChanges, kinds: Sequence[str]) -> ChangeTask:
-    return ChangeTask(file=file, constants={kind: changes.constants(kind) for kind in kinds})
 
 
 def _sizes(tasks: Sequence[ChangeTask]) -> pa.Table:
@@ -399,55 +433,16 @@ def cancelled_by_value(rows: DataFrame, compared: Sequence[str], columns: Sequen
     parts, compared_here = rows.toDF(*numbered.values()), tuple(numbered[name] for name in compared)
     keys = [numbered[name] for name in compared if name in types and _can_be_hashed(types[name])]
     if not keys:  # Spark has no hash of maps and variants
-        with_hash = StructType([*parts.schema.fields, StructField(_HASH, LongType(), False)])
-        parts, keys = parts.mapInArrow(HashAdder(compared_here), with_hash), [_HASH]
+        with_hash = StructType([*parts.schema.fields, StructField(HASH, LongType(), False)])
+        parts, keys = parts.mapInArrow(HashAdder(compared_here), with_hash), [HASH]
     parts = parts.repartition(*map(column_named, keys), *(column_named(numbered[name]) for name in compared if name not in types))
-    return parts.drop(_HASH).mapInArrow(PairCanceller(tuple(rows.columns), tuple(compared)), rows.schema)
+    return parts.drop(HASH).mapInArrow(PairCanceller(tuple(rows.columns), tuple(compared)), rows.schema)
 
 
 def _can_be_hashed(kind: IcebergType) -> bool:
     if isinstance(kind, MapType | VariantType | GeometryType | GeographyType | UnknownType):
         return False
     return all(_can_be_hashed(member.field_type) for member in children(kind))
-
-
-@dataclass(frozen=True)
-class HashAdder:
-    """A function for `mapInArrow`: it adds a column with a hash of some columns, which is the same for equal rows in all tasks."""
-
-    columns: tuple[str, ...]
-    hasher: RowHasher = field(default_factory=RowHasher)
-    errors: TaskErrors = field(default_factory=TaskErrors)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches with the column."""
-        for batch in batches:
-            with self.errors.carry():
-                hashes = self.hasher.hashes(pa.Table.from_batches([batch.select(self.columns)]))[:, 0]
-            yield batch.append_column(pa.field(_HASH, pa.int64(), nullable=False), pa.array(hashes.view(np.int64)))
-
-
-@dataclass(frozen=True)
-class PairCanceller:
-    """A function for `mapInArrow`: it takes the changes of a partition, and returns those that no equal change of the partition cancels; see `cancel_pairs`.
-
-    Attributes:
-        names: The names of the columns of the changes, in place of those of the batches.
-        compared: The names of the compared columns.
-    """
-
-    names: tuple[str, ...]
-    compared: tuple[str, ...]
-    errors: TaskErrors = field(default_factory=TaskErrors)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the remaining changes."""
-        received = [batch for batch in batches if batch.num_rows]
-        if received:
-            with self.errors.carry():
-                rows = pa.Table.from_batches(received).rename_columns(list(self.names))
-                rows = cancel_pairs(rows.take(np.argsort(numpy_of(rows[CHANGE_ORDINAL.name]), kind="stable")), self.compared)
-            yield from rows.combine_chunks().to_batches(max_chunksize=_ROWS_OF_A_BATCH)
 
 
 def with_updates(rows: DataFrame, identity: Identity, table_name: str, *, of_each_snapshot: bool) -> DataFrame:

@@ -7,10 +7,11 @@ are excluded here.
 
 import gc
 
-from pyspark import worker  # noqa: F401  importing the modules of tasks is all that is needed
+from pyarrow import parquet  # noqa: F401  importing the modules of tasks is all that is needed
+from pyspark import worker  # noqa: F401  as above
 from pyspark.daemon import manager
 
-from icefloe.spark.scan import metadata_table_job, scan_plans  # noqa: F401  as above
+from icefloe.spark.scan import change_tasks, metadata_table_job, scan_plans  # noqa: F401  as above
 from icefloe.spark.write import data_file_job  # noqa: F401  as above
 
 if __name__ == "__main__":
