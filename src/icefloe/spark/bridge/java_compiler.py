@@ -92,6 +92,7 @@ SOURCES = (
     "SparkCommand",
     "JoinHints",
     "OrderedLimit",
+    "SubqueryScans",
     "SparkRule",
     "RowStatement",
     "RowStatementRule",

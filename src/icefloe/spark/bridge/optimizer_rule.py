@@ -1,4 +1,4 @@
-"""`install_rule`: add `bridge/java/SparkRule.java` to a session's optimizer, with the settings that its scans need."""
+"""`install_rule`: add `bridge/java/SparkRule.java` and `SubqueryScans.java` to a session's optimizer, with the settings that its scans need."""
 
 from typing import Any
 
@@ -10,10 +10,11 @@ from icefloe.spark.runtime.start_session import NEEDED_CONF
 
 
 def install_rule(spark: SparkSession) -> None:
-    """Add the rule to a session's optimizer, after other additional rules, and set the settings. Further calls do not add the rule again."""
+    """Add the rules to a session's optimizer, the first after other additional rules, and set the settings. Further calls do not add the rules again."""
     for setting, value in NEEDED_CONF.items():
         spark.conf.set(setting, value)
     static_method(spark, "FileScanStrategy", "install", spark._jsparkSession)
+    static_method(spark, "SubqueryScans", "install", spark._jsparkSession)
     log_accelerator(spark)
     experimental = spark._jsparkSession.experimental()
     rules: Any = java_class(spark, "java.util.ArrayList")()

@@ -2,6 +2,8 @@ package icefloe;
 
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
@@ -64,6 +66,10 @@ public final class CountedParquet extends SignedParquet {
   /** Returns the name of the column of deleted rows if the reader leaves these rows out; null if there are none, or they are returned. */
   String leftOut() {
     return positions == null || returnsDeleted ? null : deleted;
+  }
+
+  List rows() {
+    return Arrays.asList(new Object[] {super.rows(), position, deleted, number, positions, Boolean.valueOf(returnsDeleted), conditions});
   }
 
   SignedParquet of(StructType columns) {

@@ -1,6 +1,8 @@
 package icefloe;
 
 import java.io.Serializable;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Objects;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -54,6 +56,11 @@ public class SignedParquet extends ParquetFileFormat {
   /** Returns why no accelerator may read the files; null if it may. */
   String obstacle() {
     return obstacle;
+  }
+
+  /** Returns what decides, beside the files and the columns, which rows are read and who may read them: formats for which it is equal can read their columns together. */
+  List rows() {
+    return Arrays.asList(new Object[] {getClass(), table, obstacle});
   }
 
   /** Returns Spark's function that reads a file. A subclass overrides it to add columns. The arguments are those of `buildReaderWithPartitionValues`. */
