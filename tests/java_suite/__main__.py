@@ -21,7 +21,10 @@ from tests.jvm_suite.run import Run, add_silent_seconds
 
 # Classes in one JVM. Its heap is bounded, and the objects that a class leaves behind end with the JVM.
 CLASSES_IN_ONE_JVM = 6
-WITHOUT_SETS = ["testrest", "ORC"]  # Icefloe has no REST catalog; the ORC that Java writes with cannot be loaded beside that of Spark
+WITHOUT_SETS = [
+    "testrest",
+    "ORC",
+]  # no REST server runs in the JVM of the tests; the ORC that Java writes with cannot be loaded beside that of Spark
 
 
 def main() -> int:

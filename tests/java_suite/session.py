@@ -16,6 +16,7 @@ from tests.java_suite import fetched
 
 from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
+from icefloe.maintenance import orphan_options
 from icefloe.spark import attach
 from icefloe.spark.runtime.start_session import session
 
@@ -126,6 +127,7 @@ def main() -> None:
     logging.getLogger("icefloe.spark.bridge.callback").setLevel(logging.DEBUG)  # where in Python each error came from
     folder, results, wanted = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
     folder.mkdir(parents=True)
+    orphan_options.LEAST_AGE_MS = 0  # Java's procedure does not check the age of orphans in its tests
     run = Run(folder)
     try:
         run.run(wanted, results)

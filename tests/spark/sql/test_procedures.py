@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 from tests.combinations import repetitions
 from tests.spark.sql.conftest import Run, append, stored
@@ -117,6 +117,11 @@ def test_a_filter_of_a_procedure_is_a_condition_of_spark(sql: Run, lake: SqlCata
             files("kind = 'a'")
     finally:
         sql("RESET spark.sql.caseSensitive")
+
+
+def test_an_argument_that_cannot_be_parsed_is_named_with_its_text(sql: Run, table: Table) -> None:
+    with pytest.raises(IllegalArgumentException, match=r"cannot parse 'id ASC none' in an argument of rewrite_data_files: .* near 'none'"):
+        sql("CALL lake.system.rewrite_data_files(table => 'db.t', strategy => 'sort', sort_order => 'id ASC none')")
 
 
 def test_procedures_compact_data_files(sql: Run, lake: SqlCatalog) -> None:

@@ -18,6 +18,7 @@ from icefloe.spark.scan.spark_cache import recache
 from icefloe.spark.scan.sql_filter import filter_of_sql
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.schema.schema import Schema
+from icefloe.spec.sql_tokens import StatementSyntaxError
 from icefloe.spec.types import BooleanType, IcebergType, IntegerType, ListType, LongType, MapType, NestedField, StringType, TimestamptzType
 
 _PARTITION_FILTER = "partition_filter"
@@ -90,7 +91,10 @@ class BoundSparkProcedure(SparkProcedure):
                 expression = filter_of_sql(self._spark, arguments[parameter.name], schema)
                 if expression is not None:  # another text may be a filter of Icefloe; else the error lists what a filter may have
                     arguments[parameter.name] = expression
-        rows = self._procedure(self._catalog, **arguments)
+        try:
+            rows = self._procedure(self._catalog, **arguments)
+        except StatementSyntaxError as error:  # Spark would show its position in the text of CALL
+            raise InvalidInputError(f"cannot parse {error.text!r} in an argument of {self._procedure.name}: {error}") from error
         more_columns = rows.more if isinstance(rows, WiderRows) else ()
         numbered = enumerate(more_columns, len(self._procedure.output) + 1)
         added_fields = (NestedField(100 * place, name, field_type, required=True) for place, (name, field_type) in numbered)

@@ -6,6 +6,7 @@ import static net.bytebuddy.matcher.ElementMatchers.isStatic;
 import static net.bytebuddy.matcher.ElementMatchers.nameStartsWith;
 import static net.bytebuddy.matcher.ElementMatchers.named;
 import static net.bytebuddy.matcher.ElementMatchers.none;
+import static net.bytebuddy.matcher.ElementMatchers.takesArgument;
 import static net.bytebuddy.matcher.ElementMatchers.takesArguments;
 
 import java.io.File;
@@ -35,6 +36,8 @@ import net.bytebuddy.jar.asm.MethodVisitor;
 import net.bytebuddy.jar.asm.Opcodes;
 import net.bytebuddy.pool.TypePool;
 import net.bytebuddy.utility.OpenedClassReader;
+import org.apache.parquet.hadoop.metadata.FileMetaData;
+import org.apache.parquet.schema.Type;
 import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.SparkSession;
 
@@ -45,7 +48,7 @@ import org.apache.spark.sql.SparkSession;
 public final class Prepare {
   private static final List<String> NEW_INTERFACES = List.of("org/apache/spark/sql/connector/catalog/CatalogManager");
   private static final List<String> CHANGED =
-      List.of("org/apache/spark/sql/connector/catalog/CatalogManager", "org/apache/spark/sql/RuntimeConfig", "countDeletes", "startMetastoreAndSpark", "stopSpark", "stopMetastoreAndSpark");
+      List.of("org/apache/spark/sql/connector/catalog/CatalogManager", "org/apache/spark/sql/RuntimeConfig", "org/apache/parquet/hadoop/metadata/FileMetaData", "countDeletes", "startMetastoreAndSpark", "stopSpark", "stopMetastoreAndSpark");
   private final ClassFileLocator classFiles = ClassFileLocator.ForClassLoader.ofSystemLoader();
   private final TypePool types = TypePool.Default.of(classFiles);
   private final ByteBuddy byteBuddy = new ByteBuddy().with(TypeValidation.DISABLED).ignore(none()); // lambdas are synthetic methods
@@ -139,7 +142,15 @@ public final class Prepare {
                 MemberSubstitution.relaxed()
                     .method(named("unset").and(isDeclaredBy(RuntimeConfig.class)).and(takesArguments(String.class)))
                     .replaceWith(Suite.class.getMethod("unset", RuntimeConfig.class, String.class))
+                    .on(any()))
+            .visit(
+                MemberSubstitution.relaxed()
+                    .method(named("getSchema").and(isDeclaredBy(FileMetaData.class)))
+                    .replaceWith(Suite.class.getMethod("schema", FileMetaData.class))
                     .on(any()));
+    if (name.endsWith(".TestVariantShredding")) {
+      copy = copy.visit(Advice.to(ColumnsOfTable.class).on(named("variant").and(takesArgument(2, Type.Repetition.class))));
+    }
     copy = withInterfaces(copy);
     save(copy);
   }

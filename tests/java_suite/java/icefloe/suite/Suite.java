@@ -19,6 +19,8 @@ import org.apache.iceberg.hadoop.HadoopCatalog;
 import org.apache.iceberg.hadoop.HadoopTables;
 import org.apache.iceberg.hive.HiveCatalog;
 import org.apache.iceberg.spark.Spark3Util;
+import org.apache.parquet.hadoop.metadata.FileMetaData;
+import org.apache.parquet.schema.MessageType;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.RuntimeConfig;
 import org.apache.spark.sql.SparkSession;
@@ -83,6 +85,8 @@ public final class Suite {
     setStatic(tests, "spark", session);
     setStatic(tests, "sparkContext", JavaSparkContext.fromSparkContext(session.sparkContext()));
     setStatic(tests, "catalog", database);
+    // These tests look at the first file of a statement, which their own session writes with one core.
+    session.conf().set("spark.sql.leafNodeDefaultParallelism", tests.getSimpleName().equals("TestVariantShredding") ? "1" : "2");
     try {
       database.createNamespace(Namespace.of("default"));
     } catch (AlreadyExistsException existing) {
@@ -91,6 +95,11 @@ public final class Suite {
   }
 
   public static void stop() {}
+
+  /** Returns the schema of a Parquet file under the name that Java gives it; every writer has another. */
+  public static MessageType schema(FileMetaData file) {
+    return new MessageType("table", file.getSchema().getFields());
+  }
 
   public static String databasePath(String name) {
     return folder + "/warehouse/" + name;
