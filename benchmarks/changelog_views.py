@@ -23,7 +23,7 @@ FILES = 20
 VECTORS, COPIES = ("merge-on-read", "3"), ("copy-on-write", "2")  # with the format version
 # The sides, with the table of each.
 SIDES = {"icefloe": ("icefloe", VECTORS), "icefloe on the twin": ("icefloe", COPIES), "java on the twin": ("java", COPIES)}
-GOAL = "<= 0.3"
+GOALS = {"icefloe": "<= 0.3", "icefloe on the twin": "<= 0.5"}
 
 
 def run() -> list[Comparison]:
@@ -41,7 +41,7 @@ def run() -> list[Comparison]:
             java, *ours = (median([one[figure] for one in taken[name]]) for name in reversed(SIDES))
             for name, seconds_of_side in zip(reversed([*SIDES][:-1]), ours, strict=True):
                 what = f"changes of 1 % of {ROWS:,} rows, {layout}, {name}, beside Java's view of the twin: {unit}"
-                goal = GOAL if (name, unit) == ("icefloe", "processor time") else ""
+                goal = GOALS[name] if unit == "processor time" else ""
                 lines.append(Comparison(what, seconds(seconds_of_side), seconds(java), seconds_of_side / java, goal))
     return lines
 
