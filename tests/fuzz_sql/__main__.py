@@ -12,8 +12,10 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
+from tests.comet import VERSION, comet_jar, comet_settings
 from tests.fuzz_sql.duckdb_opinion import DuckDB
 from tests.fuzz_sql.run import FAMILIES, Run, started_lake
 
@@ -35,7 +37,18 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--setting", action="append", default=[], metavar="NAME=VALUE", help="a setting of the session; may be given several times"
     )
+    parser.add_argument("--comet", action="store_true", help="with Apache DataFusion Comet, whose JAR is in the local Maven cache")
     return parser.parse_args()
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, str]:
+    given = dict(setting.split("=", 1) for setting in arguments.setting)
+    if not arguments.comet:
+        return given
+    jar = comet_jar(version("pyspark"))
+    if jar is None:
+        raise SystemExit(f"the local Maven cache has no Comet {VERSION} for Spark {version('pyspark')} (Maven Central has it for 4.1)")
+    return comet_settings(jar) | given
 
 
 def main() -> int:
@@ -43,7 +56,7 @@ def main() -> int:
     arguments = _arguments()
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="fuzz_sql_") as folder:
-        lake = started_lake(Path(folder), dict(setting.split("=", 1) for setting in arguments.setting))
+        lake = started_lake(Path(folder), _settings(arguments))
         duckdb = DuckDB.installed(Path(folder))
         lake.duckdb = duckdb if isinstance(duckdb, DuckDB) else None
         families = [arguments.family] if arguments.family else FAMILIES
