@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -159,6 +160,7 @@ class Rewritten:
 def test_files_that_are_read_side_by_side_lose_no_changed_row_however_few_rows_wait(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rewritten = Rewritten(seed, 2)
     monkeypatch.setattr(copied_rows, "_ROWS_OF_A_STEP", 60)
+    monkeypatch.setattr(copied_rows, "_LEAST_ROWS_OF_A_STEP", 1)
     monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 20)
     everything, changed = 800 + 793, sum(rewritten.expected.values())
     assert rewritten.uncopied(10**9) == (rewritten.expected, changed), "all copies are found if any number of rows may wait"
@@ -178,3 +180,51 @@ def test_files_that_are_read_side_by_side_lose_no_changed_row_however_few_rows_w
     monkeypatch.setattr(ParquetRows, "row_group_bounds", wrong)
     assert rewritten.uncopied(10**9) == (rewritten.expected, changed), "statistics only order the work"
     assert rewritten.uncopied(1000)[0] == rewritten.expected
+
+
+@pytest.mark.parametrize("rows", [0, 2**62])
+@pytest.mark.parametrize("size", [1, 2**62])
+def test_counts_in_manifests_that_are_wrong_neither_lose_rows_nor_read_all_at_once(
+    monkeypatch: pytest.MonkeyPatch, rows: int, size: int
+) -> None:
+    monkeypatch.setattr(copied_rows, "_ROWS_OF_A_STEP", 60)
+    monkeypatch.setattr(parquet_rows, "BATCH_ROWS", 20)
+    rewritten = Rewritten(1, 2)
+    real, most = copied_rows._Side.__init__, []
+
+    def wrong(self: Any, *arguments: Any, **options: Any) -> None:
+        real(self, *arguments, **options)
+        self.rows, self.bytes = rows, size
+
+    def compared(waiting: dict[str, Any], names: Any) -> Any:
+        most.append(sum(map(len, waiting.values())))
+        return without_copies(waiting, names)
+
+    without_copies = copied_rows._without_copies
+    monkeypatch.setattr(copied_rows._Side, "__init__", wrong)
+    monkeypatch.setattr(copied_rows, "_without_copies", compared)
+    assert rewritten.uncopied(10**9)[0] == rewritten.expected
+    assert max(most) < 600, "of 1593 rows"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_tasks_of_a_partition_may_have_rows_of_one_kind_only(version: int) -> None:
+    catalog = InMemoryCatalog(f"partitions{version}")
+    catalog.create_namespace("db")
+    rows = pa.table({"part": pa.array([1, 1, 2, 2]), "value": pa.array([1, 2, 3, 4])})
+    table = catalog.create_table("db.t", rows.schema, partition_spec=["part"], properties={"format-version": str(version)})
+    table.append(rows)
+    start = table.snapshots()[-1].snapshot_id
+    table.overwrite(pa.table({"part": pa.array([1, 1, 3]), "value": pa.array([5, 9, 3])}))
+    scan = table.changes(start)
+    (changes,) = scan.plan()
+    whole = scan.snapshot_task(changes)
+    found: Counter[Any] = Counter()
+    for part in (1, 2, 3):
+        task = replace(whole, files=tuple(file for file in whole.files if file.file.task.file.partition == (part,)))
+        for found_rows in scan.pairing().uncopied_rows(task):
+            assert len(found_rows)
+            found.update(zip(*(found_rows[name].to_pylist() for name in ("_change_type", "part", "value")), strict=True))
+    assert found == Counter(
+        [("DELETE", 1, 1), ("DELETE", 1, 2), ("INSERT", 1, 5), ("INSERT", 1, 9), ("DELETE", 2, 3), ("DELETE", 2, 4), ("INSERT", 3, 3)]
+    )

@@ -6,7 +6,7 @@ returned row is changed, or its copy was too far away: the caller compares the r
 Spec: Row-level Deletes; Row Lineage.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -28,6 +28,7 @@ from icefloe.spec.types import NestedField
 PLACE = pa.field("icefloe place", pa.int32(), nullable=False)
 # The rows, and the bytes of files, that are read between two comparisons.
 _ROWS_OF_A_STEP, _BYTES_OF_A_STEP = 2**19, 32 * 1024 * 1024
+_LEAST_ROWS_OF_A_STEP = 256
 # Bytes of the rows that wait for a copy.
 MOST_WAITING_BYTES = 128 * 1024 * 1024
 # The columns whose bounds are compared to find one that divides the row groups.
@@ -79,12 +80,14 @@ def uncopied_rows(
         sides[kind].spans = spans
     waiting = {kind: pa.Table.from_batches([], schema) for kind in sides}
     compared_rows = 0
-    steps = max(1, *(max(side.rows // _ROWS_OF_A_STEP, side.bytes // _BYTES_OF_A_STEP) for side in sides.values()))
-    for step in range(1, steps + 1):
+    steps, step = _steps(sides.values()), 0
+    while not all(side.is_read for side in sides.values()):
+        step += 1
         for kind, side in sides.items():
-            waiting[kind] = pa.concat_tables([waiting[kind], pa.Table.from_batches(side.read(step / steps), schema)])
+            waiting[kind] = pa.concat_tables([waiting[kind], pa.Table.from_batches(side.read(step, steps), schema)])
         count = sum(map(len, waiting.values()))
-        if count < 2 * compared_rows and step < steps:  # so that rows that remain are not compared again too often
+        # Rows that remain are not compared again too often.
+        if count < 2 * compared_rows and not all(side.is_read for side in sides.values()):
             continue
         waiting = _without_copies(waiting, compared)
         compared_rows = sum(map(len, waiting.values()))
@@ -94,6 +97,12 @@ def uncopied_rows(
                 waiting[kind] = rows.slice(len(rows) - len(rows) // 2)
             compared_rows //= 2
     yield from waiting.items()
+
+
+def _steps(sides: Collection["_Side"]) -> int:
+    """Return the number of steps in which the rows of both sides are read if their manifests have the right counts."""
+    steps = max(max(side.rows // _ROWS_OF_A_STEP, side.bytes // _BYTES_OF_A_STEP) for side in sides)
+    return max(1, min(steps, max(side.rows for side in sides) // _LEAST_ROWS_OF_A_STEP))
 
 
 def _without_copies(waiting: dict[str, Any], compared: Sequence[str]) -> dict[str, Any]:
@@ -113,6 +122,7 @@ class _Side:
         spans: The parts of the files, in the order in which they are read.
         rows: The rows of the files by their manifests.
         bytes: The bytes of the files.
+        is_read: Whether all rows were read.
     """
 
     def __init__(self, reader: ChangedFileReader, files: Sequence[ChangedFile], kind: str, *, has_places: bool) -> None:
@@ -121,16 +131,22 @@ class _Side:
         self.rows = sum(file.task.file.record_count for _, file in self.files)
         self.bytes = sum(file.task.length for _, file in self.files)
         self.spans: Sequence[_Span] = ()
+        self.is_read = False
         self._read_rows = 0
         self._batches: Iterator[Any] | None = None
 
-    def read(self, share: float) -> Iterator[Any]:
-        """Yield further batches, until a share of the rows is read; a share of 1 reads all rows, however many there are."""
+    def read(self, step: int, steps: int) -> Iterator[Any]:
+        """Yield further batches, until the rows of a step are read.
+
+        If there are more rows than the manifests state, further steps read them; if there are fewer, they are all read before the last step.
+        """
         if self._batches is None:
             self._batches = chain.from_iterable(map(self._batches_of, self.spans))
-        while share >= 1 or self._read_rows < share * self.rows:
+        most = self.rows * step // steps if step < steps else self.rows + (step - steps + 1) * _ROWS_OF_A_STEP
+        while self._read_rows < most:
             batch = next(self._batches, None)
             if batch is None:
+                self.is_read = True
                 return
             self._read_rows += batch.num_rows
             yield batch

@@ -148,7 +148,8 @@ class PairedRows:
         """Return the changed rows of one snapshot, deleted rows first, with the columns of the change and without copied rows if they are left out."""
         by_values = task.may_copy_rows and task.compares_values
         if task.may_copy_rows and not by_values:
-            return self._without_copied_ids(task, sys.maxsize)
+            parts = in_threads(lambda changed: list(self._rows_at(changed)), self._changed_positions(task, sys.maxsize))
+            return self._with_constants([part for of_file in parts for part in of_file], self.columns)[0]
         rows, removed = self._read(task.files, self.all_columns if by_values else self.columns)
         if by_values:
             rows = rows.filter(mask_array(remaining_rows(rows, removed, self.compared)))
@@ -190,21 +191,26 @@ class PairedRows:
         Few rows are in memory at once, in contrast to `rows_of_snapshot`. The rows must be compared again; see `copied_rows.py`.
         """
         if not task.compares_values:
-            yield self._without_copied_ids(task, None)
+            for changed in self._changed_positions(task, None):
+                for part in self._rows_at(changed):
+                    yield self._with_constants([part], self.columns)[0]
             return
         constants = {kind: values for file in task.files for kind, values in file.constants.items()}
         reader = replace(self.reader, projection=self.all_columns)
         arrow = schema_to_arrow(Schema(*self.all_columns.fields, *self.constant_columns))
         for kind, rows in uncopied_rows(reader, [file.file for file in task.files], self.compared):
+            if not len(rows):  # the files may have no change of this kind
+                continue
             own = [
                 repeat_value(constants[kind][column.field_id], arrow.field(column.name).type, len(rows)) for column in self.constant_columns
             ]
-            yield pa.table([*rows.columns, *own], schema=arrow) if len(rows) else pa.Table.from_batches([], arrow)
+            yield pa.table([*rows.columns, *own], schema=arrow)
 
-    def _without_copied_ids(self, task: SnapshotTask, most_bytes: int | None) -> Any:
-        """Return the changed rows of a snapshot without those that have the row id and the last update of a deleted row. Of other rows no more is read.
+    def _changed_positions(self, task: SnapshotTask, most_bytes: int | None) -> list[tuple[ChangeTask, str, FrozenBitMap64]]:
+        """Return the positions of the changed rows of a snapshot without those that have the row id and the last update of a deleted row.
 
-        Rows whose copies are read much later remain, if more than so many bytes would wait for them.
+        Each item has a file, the kind of the changes, and their positions. Rows whose copies are read much later remain, if more than so many bytes would wait
+        for them.
         """
         lineage = replace(self.reader, projection=Schema(POS, *LINEAGE_COLUMNS))
         positions: dict[tuple[int, str], BitMap64] = {}
@@ -212,15 +218,17 @@ class PairedRows:
             places, own = numpy_of(rows[PLACE.name]), numpy_of(rows[POS.name])
             for place in np.unique(places).tolist():
                 positions.setdefault((place, kind), BitMap64()).update(own[places == place].astype(np.uint64))
-        reader = replace(self.reader, projection=self.columns)
+        return [
+            (file, kind, FrozenBitMap64(positions[place, kind]))
+            for place, file in enumerate(task.files)
+            for kind in file.constants
+            if (place, kind) in positions
+        ]
 
-        def rows_of(numbered: tuple[int, ChangeTask]) -> list[tuple[ChangeTask, str, Any]]:
-            place, file = numbered
-            parts = [(kind, positions[place, kind]) for kind in file.constants if (place, kind) in positions]
-            return [(file, kind, batch) for kind, remaining in parts for batch in reader.rows_at(file.file, FrozenBitMap64(remaining))]
-
-        changed = [part for of_file in in_threads(rows_of, enumerate(task.files)) for part in of_file]
-        return self._with_constants(changed, self.columns)[0]
+    def _rows_at(self, changed: tuple[ChangeTask, str, FrozenBitMap64]) -> Iterator[tuple[ChangeTask, str, Any]]:
+        file, kind, positions = changed
+        for batch in replace(self.reader, projection=self.columns).rows_at(file.file, positions):
+            yield file, kind, batch
 
 
 def repeat_value(value: Any, kind: Any, count: int) -> Any:
