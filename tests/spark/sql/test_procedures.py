@@ -119,6 +119,16 @@ def test_a_filter_of_a_procedure_is_a_condition_of_spark(sql: Run, lake: SqlCata
         sql("RESET spark.sql.caseSensitive")
 
 
+def test_a_filter_of_a_procedure_may_leave_out_columns_for_which_spark_has_no_type(sql: Run, lake: SqlCatalog) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("ns"))])
+    table = lake.create_table("db.nanos", schema, properties={"format-version": "3"})
+    for number in range(4):
+        table.append(pa.table({"id": [number], "at": pa.array([number * 86_400 * 10**9], pa.timestamp("ns"))}))
+    for condition in ("ID > 1", "at >= TIMESTAMP \\'1970-01-03 00:00:00\\'"):
+        options = "options => map('rewrite-all', 'true'), dry_run => true"
+        assert sql(f"CALL lake.system.rewrite_data_files(table => 'db.nanos', where => '{condition}', {options})")[0][0] == 2, condition
+
+
 def test_an_argument_that_cannot_be_parsed_is_named_with_its_text(sql: Run, table: Table) -> None:
     with pytest.raises(IllegalArgumentException, match=r"cannot parse 'id ASC none' in an argument of rewrite_data_files: .* near 'none'"):
         sql("CALL lake.system.rewrite_data_files(table => 'db.t', strategy => 'sort', sort_order => 'id ASC none')")

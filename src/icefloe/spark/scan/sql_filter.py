@@ -9,6 +9,7 @@ from functools import partial
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from icefloe.errors import UnsupportedTypeError
 from icefloe.spark.bridge.catalyst import sequence
 from icefloe.spark.bridge.catalyst_plan import chain, node
 from icefloe.spark.bridge.gateway import scala_object, static_method
@@ -17,6 +18,7 @@ from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.expressions.predicate import AlwaysFalse, BooleanExpression, all_of
 from icefloe.spec.schema.schema import Schema
+from icefloe.spec.types import NestedField
 
 _DATA_SOURCES = "org.apache.spark.sql.execution.datasources.DataSourceStrategy"
 
@@ -31,12 +33,13 @@ def filter_of_sql(spark: SparkSession, text: str, schema: Schema) -> BooleanExpr
 
     Returns:
         An expression that is true for exactly the rows for which the condition is true; None if Spark refuses the condition, or if there is no such
-        expression, for example for conditions with subqueries and with `bucket`.
+        expression, for example for conditions with subqueries, with `bucket`, and on columns for which Spark has no type.
     """
     session = spark._jsparkSession
     try:
         # The rows of an RDD are not known to be none, so that the condition remains in the plan.
-        rows = session.createDataFrame(spark.sparkContext._jsc.emptyRDD(), session.parseDataType(schema_to_struct(schema).json()))
+        columns = schema_to_struct(Schema(*filter(_has_spark_type, schema.fields)))
+        rows = session.createDataFrame(spark.sparkContext._jsc.emptyRDD(), session.parseDataType(columns.json()))
         plan = rows.where(text).queryExecution().optimizedPlan()
     except PySparkException:
         return None
@@ -54,3 +57,11 @@ def filter_of_sql(spark: SparkSession, text: str, schema: Schema) -> BooleanExpr
     days = partial(LocalDays, spark, str(spark.conf.get("spark.sql.session.timeZone")))
     expressions = [expression for expression in to_expressions(predicates, schema, days) if expression is not None]
     return all_of(expressions) if len(expressions) == len(built) else None
+
+
+def _has_spark_type(column: NestedField) -> bool:
+    try:
+        schema_to_struct(Schema(column))
+    except UnsupportedTypeError:
+        return False
+    return True
