@@ -35,6 +35,10 @@ POOLS: dict[str, tuple[Any, list[Any]]] = {
     "nans": (pa.struct([("b", pa.float32())]), [{"b": NAN}, {"b": 0.0}, {"b": None}, None]),
     "list": (pa.list_(pa.string()), [None, [], [None], ["a"], ["a", "b"], ["b", "a"]]),
     "map": (pa.map_(pa.string(), pa.float64()), [None, [], [("a", 1.0), ("b", 0.0)], [("b", 0.0), ("a", 1.0)], [("b", -0.0), ("a", 1.0)]]),
+    "zeros": (
+        pa.map_(pa.float64(), pa.int32()),
+        [None, [(0.0, 1), (-0.0, 2)], [(-0.0, 2), (0.0, 1)], [(0.0, 2), (-0.0, 1)], [(NAN, 1), (0.0, 2)], [(0.0, 2), (NAN, 1)]],
+    ),
     "keys": (
         pa.map_(pa.struct([("k", pa.int32())]), pa.int32()),
         [None, [({"k": 1}, 1), ({"k": 2}, 2)], [({"k": 2}, 2), ({"k": 1}, 1)], [({"k": 2}, 1), ({"k": 1}, 1)]],

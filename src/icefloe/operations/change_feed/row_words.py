@@ -67,17 +67,17 @@ class ColumnWords:
 def _same_values(left: Any, right: Any) -> Mask:
     same: Mask = ~differing(left, right, zeros_differ=True)
     others = np.flatnonzero(~same)
-    if len(others) and _has_nested_keys(left.type):  # such entries have no order by which they could be compared
+    if len(others) and _has_unordered_keys(left.type):
         texts = [[text_of_nested(value) for value in as_numbers(side.take(positions_array(others))).to_pylist()] for side in (left, right)]
         same[others] = [text == other for text, other in zip(*texts, strict=True)]
     return same
 
 
-def _has_nested_keys(kind: Any) -> bool:
-    """Return whether a type contains maps whose keys are nested values."""
-    if pa.types.is_map(kind) and pa.types.is_nested(kind.key_type):
+def _has_unordered_keys(kind: Any) -> bool:
+    """Return whether a type contains maps whose keys have no order that divides them: nested keys have none, and 0.0 and -0.0 are equal in it."""
+    if pa.types.is_map(kind) and (pa.types.is_nested(kind.key_type) or pa.types.is_floating(kind.key_type)):
         return True
-    return pa.types.is_nested(kind) and any(_has_nested_keys(kind.field(place).type) for place in range(kind.num_fields))
+    return pa.types.is_nested(kind) and any(_has_unordered_keys(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def text_of_nested(value: Any) -> str:
