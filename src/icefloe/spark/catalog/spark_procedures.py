@@ -148,7 +148,9 @@ class ProcedureResultScan(ConnectorObject):
     @connector_method
     def rows(self) -> Any:
         """Return the rows as a Java array of Spark's internal rows."""
-        return self._spark.createDataFrame(list(self._rows), self._columns)._jdf.queryExecution().executedPlan().executeCollect()
+        # Spark 4.0 cannot unpickle the classes of texts, such as those of `StrEnum`.
+        plain = [tuple(str(value) if isinstance(value, str) else value for value in row) for row in self._rows]
+        return self._spark.createDataFrame(plain, self._columns)._jdf.queryExecution().executedPlan().executeCollect()
 
 
 def value_at(values: Any, place: int, field_type: IcebergType) -> Any:
