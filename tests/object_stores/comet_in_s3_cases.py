@@ -39,6 +39,8 @@ REFUSED = {
     ),
     "fs.s3a.bucket.{}.security.credential.provider.path": ("jceks://file/keys", "Comet does not read the setting fs.s3a.bucket."),
     "fs.s3a.proxy.host": ("proxy", "Comet does not read the setting fs.s3a.proxy.host"),
+    "fs.s3a.endpoint.fips": ("true", "Comet does not read the setting fs.s3a.endpoint.fips"),
+    "fs.s3a.aws.credentials.provider.mapping": ("a=b", "Comet does not read the setting fs.s3a.aws.credentials.provider.mapping"),
     "fs.s3a.encryption.algorithm": ("CSE-KMS", "Comet does not decrypt objects by CSE-KMS"),
     "fs.s3.impl": ("org.apache.hadoop.fs.LocalFileSystem", "whose settings Comet does not know"),
 }

@@ -39,7 +39,7 @@ final class StoreAccess {
             "com.amazonaws.auth.WebIdentityTokenCredentialsProvider"
           });
   // Settings that Comet does not read, after `fs.s3a.` or `fs.s3a.bucket.NAME.`.
-  private static final String[] UNREAD = {"security.credential.provider.path", "delegation.token.binding", "custom.signers", "http.signer.class", "proxy.host", "accesspoint.arn"};
+  private static final String[] UNREAD = {"security.credential.provider.path", "delegation.token.binding", "aws.credentials.provider.mapping", "custom.signers", "http.signer.class", "proxy.host", "accesspoint.arn"};
   private static final String[] UNREAD_OF_ROLES = {"assumed.role.policy", "assumed.role.sts.endpoint", "assumed.role.external.id"};
   private static final String KEY_STORES = "hadoop.security.credential.provider.path"; // of keys that are in no setting
   private static final String[] ENCRYPTIONS = {"encryption.algorithm", "server-side-encryption-algorithm"};
@@ -73,6 +73,7 @@ final class StoreAccess {
 
   private String obstacle() {
     for (int i = 0; i < UNREAD.length; i++) if (value(UNREAD[i]) != null) return unread(UNREAD[i]);
+    if ("true".equalsIgnoreCase(value("endpoint.fips"))) return unread("endpoint.fips");
     for (int i = 0; i < ENCRYPTIONS.length; i++) {
       String algorithm = value(ENCRYPTIONS[i]);
       // Of other algorithms the store decrypts what it sends, without a key in the request.
