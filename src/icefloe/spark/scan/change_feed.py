@@ -118,15 +118,12 @@ class _ChangeFrame:
             if not plans or not self._fits_a_task(plans):
                 return [], plans
             return [RangeTask(snapshots=tuple(map(scan.snapshot_task, plans)))], ()
-        together = [
-            changes
-            for changes in plans
-            if changes.plan.may_copy_rows and (scan.computes_updates or scan.may_copy_rows(changes.plan)) and self._fits_a_task([changes])
-        ]
-        return (
-            [RangeTask(snapshots=(scan.snapshot_task(changes),)) for changes in together],
-            [changes for changes in plans if changes not in together],
-        )
+        together: list[SnapshotChanges] = []
+        apart: list[SnapshotChanges] = []
+        for changes in plans:
+            is_compared = changes.plan.may_copy_rows and (scan.computes_updates or scan.may_copy_rows(changes.plan))
+            (together if is_compared and self._fits_a_task([changes]) else apart).append(changes)
+        return [RangeTask(snapshots=(scan.snapshot_task(changes),)) for changes in together], apart
 
     def _fits_a_task(self, plans: Sequence[SnapshotChanges]) -> bool:
         """Return whether one task can read and compare the changes of snapshots, which takes less than a shuffle of their rows."""
