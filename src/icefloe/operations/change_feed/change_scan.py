@@ -36,7 +36,6 @@ from icefloe.spec.schema.metadata_columns import (
     COMMIT_TIMESTAMP,
     DELETED,
     LINEAGE_COLUMNS,
-    ROW_ID,
     is_reserved,
 )
 from icefloe.spec.schema.schema import Schema
@@ -418,14 +417,6 @@ class ChangeScan(RowFrames):
         plan = plan_changes(self.metadata, None, snapshot, self.io.read, row_filter=scan.pushed_filter, **scan._planning_options())
         rows = scan._batches_of_snapshot(SnapshotChanges(snapshot=snapshot, ordinal=0, plan=plan))
         return pa.RecordBatchReader.from_batches(schema_to_arrow(self.projection()), rows)
-
-    def net_columns(self, *, has_ids: bool) -> Sequence[str]:
-        """Return the columns in which a deleted and an inserted row must be equal to cancel out in net changes.
-
-        Args:
-            has_ids: whether all rows have row ids.
-        """
-        return [*self.metadata.schema().names, *([ROW_ID.name] if has_ids else [])]
 
 
 def change_task(file: ChangedFile, changes: SnapshotChanges, kinds: Sequence[str] = (DELETE, INSERT)) -> ChangeTask:

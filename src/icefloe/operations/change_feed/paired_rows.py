@@ -121,9 +121,16 @@ class PairedRows:
         nothing = pa.Table.from_batches([], schema_to_arrow(Schema(*self.columns.fields, *self.constant_columns)))
         rows = pa.concat_tables([nothing, *parts])
         if self.is_net:
-            has_ids = self.has_ids and not any(snapshot.lacks_row_ids for snapshot in task.snapshots)
-            rows = cancel_pairs(rows, [*self.compared, *([ROW_ID.name] if has_ids else [])])
+            rows = cancel_pairs(rows, self.net_columns(lacks_row_ids=any(snapshot.lacks_row_ids for snapshot in task.snapshots)))
         return rows
+
+    def net_columns(self, *, lacks_row_ids: bool) -> list[str]:
+        """Return the columns in which a deleted and an inserted row must be equal to cancel out in net changes.
+
+        Args:
+            lacks_row_ids: Whether a row of the range may have no row id.
+        """
+        return [*self.compared, *([ROW_ID.name] if self.has_ids and not lacks_row_ids else [])]
 
     def finish(self, rows: Any) -> Any:
         """Return changed rows with their updates, filtered, and with the columns of the result.

@@ -149,8 +149,8 @@ class _ChangeFrame:
         columns = scan.columns_to_read()
         rows = self._without_copied_rows(plans, columns)
         if self._is_net:
-            has_ids = scan.identity.has_ids and not any(changes.plan.lacks_row_ids for changes in plans)
-            rows = cancelled_by_value(rows, scan.net_columns(has_ids=has_ids), columns.fields)
+            compared = scan.pairing().net_columns(lacks_row_ids=any(changes.plan.lacks_row_ids for changes in plans))
+            rows = cancelled_by_value(rows, compared, columns.fields)
         if scan.computes_updates:
             rows = with_updates(rows, scan.identity, scan.table_name, of_each_snapshot=not self._is_net)
         return self._filter_pairs(rows)
