@@ -14,7 +14,7 @@ from pathlib import Path
 import pyspark
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tests.comet import VERSION, comet_jar, comet_settings
+from tests.comet import VERSION, comet_jar, comet_settings, leave_to_spark
 
 from benchmarks import measure
 from benchmarks.measure import Comparison, child, say, seconds
@@ -27,7 +27,7 @@ from icefloe.spark.attach_catalog import attach
 SCALE = os.environ.get("ICEFLOE_TPCDS_SCALE", "1")
 RUNS = int(os.environ.get("ICEFLOE_TPCDS_RUNS", "1"))
 WARM_UP = 1
-MEMORY = "4g"
+MEMORY = "6g"
 ICEFLOE, PARQUET = "icefloe", "parquet"
 WITH_COMET = {ICEFLOE: "icefloe with Comet", PARQUET: "parquet with Comet"}
 # The pairs that are compared, and the highest ratio of CPU time that meets the goal; none where there is no goal.
@@ -41,7 +41,7 @@ def run() -> list[Comparison]:
     if jar is None:
         say(f"tpcds: without Comet, as the local Maven cache has no Comet {VERSION} for Spark {pyspark.__version__}")
     settings = {} if jar is None else {**comet_settings(jar), "spark.memory.offHeap.size": MEMORY}
-    with session_with_lake(f"tpcds-{SCALE}", **{**SESSION, **settings}) as (spark, catalog, _):
+    with session_with_lake(f"tpcds-{SCALE}", **{**SESSION, "spark.driver.memory": MEMORY, **settings}) as (spark, catalog, _):
         files = loaded_tables(spark, catalog, source, "bench")
         sessions = _selected(_sides(spark, catalog, files, has_comet=jar is not None))
         queries = parsed(sessions[min(sessions)], queries_of(source, "ICEFLOE_TPCDS_QUERIES"))
@@ -71,7 +71,7 @@ def _sides(spark: SparkSession, catalog: SqlCatalog, files: Mapping[str, list[st
     attach(second, "lake", catalog)
     accelerated = sides(second, files, "bench")
     for session in plain.values():
-        session.conf.set("spark.comet.enabled", "false")
+        leave_to_spark(session)
     return {**plain, **{WITH_COMET[side]: session for side, session in accelerated.items()}}
 
 

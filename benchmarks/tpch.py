@@ -92,7 +92,7 @@ def measured(
         taken = {side: [(clock, cpu) for clock, cpu, _ in results[warm_up:]] for side, results in runs_by_side.items()}
         clock, cpu = ({side: min(run[part] for run in results) for side, results in taken.items()} for part in (0, 1))
         shown = ", ".join(
-            f"{side} {clock[side]:.3f} s ({clock[side] / clock['parquet']:.2f}, CPU time {cpu[side] / max(cpu['parquet'], 0.01):.2f})"
+            f"{side} {clock[side]:.3f} s ({clock[side] / clock['parquet']:.2f}), CPU {cpu[side]:.2f} s ({cpu[side] / max(cpu['parquet'], 0.01):.2f})"
             for side in sorted(clock)
         )
         say(f"{name}: query {number:2} {shown}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
-from tests.comet import VERSION, comet_jar, comet_settings
+from tests.comet import VERSION, comet_jar, comet_settings, leave_to_spark
 
 from benchmarks.measure import Comparison, say, seconds
 from benchmarks.spark_lake import session_with_lake
@@ -58,7 +58,7 @@ def _sides(spark: SparkSession, files: Mapping[str, list[str]], namespace: str, 
     both = sides(spark, files, namespace)
     ordinary = both[PARQUET]
     accelerated = sides(spark, files, namespace)[PARQUET]
-    ordinary.conf.set("spark.comet.enabled", "false")
+    leave_to_spark(ordinary)
     java = {JAVA: _session_of_java(spark, folder, namespace)} if HAS_JAVA else {}
     return {**both, WITH_COMET: accelerated, **java}
 
