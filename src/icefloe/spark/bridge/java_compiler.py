@@ -93,6 +93,7 @@ SOURCES = (
     "JoinHints",
     "OrderedLimit",
     "SubqueryScans",
+    "VariantExtractions",
     "SparkRule",
     "RowStatement",
     "RowStatementRule",

@@ -531,7 +531,7 @@ def keep_in_jvm(spark: SparkSession, plan: Any, size: int) -> None:
 
 
 def optimized_plan(rows: DataFrame) -> Any:
-    """Return Spark's optimized logical plan of the rows of a scan, with whole variants; `bridge/java/SparkRule.java` pushes down what the query extracts."""
+    """Return Spark's optimized logical plan of the rows of a scan. Variants are whole; `bridge/java/VariantExtractions.java` pushes down what is extracted."""
     return native_scans(rows.sparkSession).optimized(rows._jdf)
 
 

@@ -170,7 +170,7 @@ public final class NativeScan {
     return PythonFiles.rows(session, name, function, kind, columns, splits, bytes, metrics);
   }
 
-  /** Returns the optimized plan of the rows of a scan, with whole variants: when the query above is there, `SparkRule` lets scans of files read the parts that it extracts. */
+  /** Returns the optimized plan of the rows of a scan, with whole variants: when the query above is there, `VariantExtractions` lets scans of files read the parts that it extracts. */
   public LogicalPlan optimized(Dataset rows) {
     final QueryExecution execution = ((org.apache.spark.sql.classic.Dataset) rows).queryExecution();
     SQLConf settings = execution.sparkSession().sessionState().conf().clone();
