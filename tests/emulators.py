@@ -141,6 +141,28 @@ def new_bucket(address: str) -> str:
     return name
 
 
+def forward(handler: BaseHTTPRequestHandler, upstream: str, body: bytes) -> None:
+    """Send a proxy's request to the host and port `upstream`, and its answer to the client."""
+    hop_by_hop = ("transfer-encoding", "connection")
+    connection = HTTPConnection(upstream, timeout=60)
+    connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
+    for name, value in handler.headers.items():
+        if name.lower() not in hop_by_hop:
+            connection.putheader(name, value)
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    content = answer.read()
+    handler.send_response(answer.status)
+    length = answer.getheader("Content-Length") if handler.command == "HEAD" else str(len(content))
+    for name, value in answer.getheaders():
+        if name.lower() not in (*hop_by_hop, "content-length"):
+            handler.send_header(name, value)
+    handler.send_header("Content-Length", length or "0")
+    handler.end_headers()
+    handler.wfile.write(content)
+    connection.close()
+
+
 class RequestLog:
     """A proxy in front of an emulator that lists the requests: method, path and range."""
 
@@ -158,23 +180,7 @@ class RequestLog:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 with lock:
                     requests.append((self.command, self.path, self.headers.get("Range") or ""))
-                connection = HTTPConnection(upstream, timeout=60)
-                connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-                for name, value in self.headers.items():
-                    if name.lower() not in ("transfer-encoding", "connection"):
-                        connection.putheader(name, value)
-                connection.endheaders(body)
-                answer = connection.getresponse()
-                content = answer.read()
-                self.send_response(answer.status)
-                length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
-                for name, value in answer.getheaders():
-                    if name.lower() not in ("transfer-encoding", "connection", "content-length"):
-                        self.send_header(name, value)
-                self.send_header("Content-Length", length or "0")
-                self.end_headers()
-                self.wfile.write(content)
-                connection.close()
+                forward(self, upstream, body)
 
             do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = do  # noqa: N815  the names of http.server
 

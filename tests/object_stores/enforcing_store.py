@@ -10,13 +10,12 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hmac import compare_digest
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from tests.emulators import KEY, SECRET
+from tests.emulators import KEY, SECRET, forward
 
 pytest.importorskip("botocore", reason="botocore is not installed: run make test-object-stores")
 from botocore.auth import S3SigV4Auth
@@ -71,26 +70,7 @@ class EnforcingStore:
                     self._answer(403, f"<Error><Code>{reason}</Code><Message>refused</Message></Error>")
                     return
                 time.sleep(store.latency_s)
-                self._forward(body)
-
-            def _forward(self, body: bytes) -> None:
-                connection = HTTPConnection(upstream, timeout=60)
-                connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-                for name, value in self.headers.items():
-                    if name.lower() not in ("transfer-encoding", "connection"):
-                        connection.putheader(name, value)
-                connection.endheaders(body)
-                answer = connection.getresponse()
-                content = answer.read()
-                self.send_response(answer.status)
-                length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
-                for name, value in answer.getheaders():
-                    if name.lower() not in ("transfer-encoding", "connection", "content-length"):
-                        self.send_header(name, value)
-                self.send_header("Content-Length", length or "0")
-                self.end_headers()
-                self.wfile.write(content)
-                connection.close()
+                forward(self, upstream, body)
 
             def _answer(self, status: int, text: str) -> None:
                 content = text.encode()

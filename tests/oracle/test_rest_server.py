@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pyarrow.compute
 import pytest
 from tests.maven_jars import maven_jars
 from tests.oracle.conftest import ORACLES, run
+from tests.served_address import served_address
 
 from icefloe.catalog import load_catalog
 from icefloe.server.access_control import Grant
@@ -25,7 +24,6 @@ ROOT = Path(__file__).parents[2]
 # PySpark for which Java's Iceberg 1.11 is built, in an environment of its own: the project's PySpark is newer than any Java's Iceberg supports.
 SPARK_4_1 = ROOT / ".venvs" / "spark-4.1" / "bin" / "python"
 ICEFLOE = str(Path(sys.executable).with_name("icefloe"))
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 PYICEBERG = """
 import sys
@@ -182,24 +180,10 @@ def server(tmp_path: Path) -> Iterator[tuple[str, str, Path]]:
     ]
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            yield address_of(process, tmp_path / "log"), token, warehouse
+            yield served_address(process, tmp_path / "log"), token, warehouse
         finally:
             process.terminate()
             process.wait(60)
-
-
-def address_of(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        address = next((line.partition(" at ")[2].split(" ")[0] for line in log.read_text().splitlines() if " at http://" in line), None)
-        if address is not None:
-            try:
-                DIRECT.open(f"{address}/health", timeout=5).close()
-                return address
-            except OSError:
-                pass
-        time.sleep(0.2)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from tests.postgres import PostgresServer
+from tests.served_address import DIRECT, served_address
 from tests.server.conftest import SCHEMA
 from typer.testing import CliRunner
 
@@ -26,7 +27,6 @@ from icefloe.server.request import Answer
 from icefloe.server.sql_idempotency_store import KEYS, SqlIdempotencyStore
 
 ICEFLOE = str(Path(sys.executable).with_name("icefloe"))
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 
 
@@ -36,24 +36,10 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[str, "subprocess.Po
     log = folder / "server.log"
     with log.open("w") as file, subprocess.Popen([ICEFLOE, "serve", "--port", "0", *arguments], stdout=file, stderr=file) as process:
         try:
-            yield _address(process, log), process, log
+            yield served_address(process, log), process, log
         finally:
             process.terminate()
             process.wait(60)
-
-
-def _address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    until = time.monotonic() + 60
-    while time.monotonic() < until and process.poll() is None:
-        address = next((line.partition(" at ")[2].split(" ")[0] for line in log.read_text().splitlines() if " at http" in line), None)
-        if address is not None:
-            try:
-                DIRECT.open(f"{address}/health", timeout=5).close()
-                return address
-            except OSError:
-                pass
-        time.sleep(0.1)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 def ask(address: str, method: str, path: str, body: Any = None, **headers: str) -> Any:
