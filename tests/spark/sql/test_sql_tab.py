@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from tests.spark.sql_tab import Metrics, executions, metrics_since, of_nodes
 
 from icefloe import SqlCatalog
 from icefloe.operations import data_scan
+from icefloe.spark.row_level import operation
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -150,6 +152,30 @@ def test_statements_show_what_they_wrote_and_how_they_were_committed(shown: Call
     assert of_nodes(shown("DELETE FROM lake.db.t WHERE kind = 'd'"), "Execute")[0]["number of removed data files"] == "1"
 
 
+def test_a_statement_that_runs_again_shows_its_last_run_and_the_number_of_runs(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, commit, compactions = partitioned(lake, 3), operation.commit, list[tuple[Any, ...]]()
+    table.set_properties({"write.update.mode": "merge-on-read"})
+
+    def overtaken_once(*arguments: Any) -> Any:
+        if not compactions:
+            compactions.extend(sql("CALL lake.system.rewrite_data_files(table => 'db.t', options => map('rewrite-all', 'true'))"))
+        return commit(*arguments)
+
+    monkeypatch.setattr(operation, "commit", overtaken_once)
+    before = executions(spark)
+    (counts,) = sql("UPDATE lake.db.t SET kind = 'z' WHERE id % 7 = 3")
+    outer, *of_runs = of_nodes(metrics_since(spark, before), "Execute ")
+    assert [snapshot.operation for snapshot in table.refresh().snapshots()[-2:]] == ["replace", "overwrite"]
+    last = table.snapshots()[-1].summary
+    labels = ("updated rows", "added data files", "removed data files", "added delete files", "statement runs", "commit attempts")
+    assert [outer[f"number of {label}"] for label in labels] == ["6", last["added-data-files"], "0", last["added-dvs"], "2", "1"]
+    assert (counts[2], counts[4], counts[5], counts[6]) == tuple(int(outer[f"number of {label}"]) for label in labels[:4])
+    assert outer["total size of added files"] == f"{int(last['added-files-size'])}.0 B"
+    assert of_runs == [{}, {label: value for label, value in outer.items() if label != "number of statement runs"}]
+
+
 def test_writes_of_frames_show_the_same_and_a_failed_one_nothing(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     partitioned(lake)
     rows = spark.range(3, numPartitions=1).selectExpr("id", "'x' AS kind")
@@ -186,6 +212,24 @@ def test_a_frame_that_runs_again_shows_the_numbers_of_its_plan_again(spark: Spar
     assert [scan["number of result data files"] for scan in shown] == ["4", "4"]
     assert [scan["number of data files skipped by column statistics"] for scan in shown] == ["4", "4"]
     assert [scan[PLANNING] == "0 ms" for scan in shown] == [False, True]
+
+
+def test_a_plan_that_runs_after_thousands_of_others_were_made_shows_its_numbers(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    partitioned(lake)
+    frame = spark.table("lake.db.t").where("id < 15")
+    jvm, others = spark._jvm, frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    for _ in range(11):
+        children = jvm.java.util.ArrayList([others.clone(), others.clone()])
+        others = jvm.org.apache.spark.sql.execution.UnionExec(jvm.PythonUtils.toSeq(children))
+    rules = spark._jsparkSession.sessionState().columnarRules()
+    (rule,) = (found for found in map(rules.apply, range(rules.size())) if found.getClass().getName().startswith("icefloe."))
+    rule.postColumnarTransitions().apply(others)
+    assert others.collectLeaves().last().metrics().contains("result-data-files")
+    before = executions(spark)
+    frame.collect()
+    (scan,) = of_nodes(metrics_since(spark, before), "Scan")
+    assert (scan["number of result data files"], scan["number of data files skipped by column statistics"]) == ("4", "4")
+    assert scan[PLANNING] != "0 ms"
 
 
 def test_a_scan_by_spark_shows_the_plan_rather_than_rows_of_python_that_spark_converts(

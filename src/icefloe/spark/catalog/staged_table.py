@@ -33,6 +33,7 @@ class StagedTable(SparkTable):
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ("catalog.StagedTable", *SparkTable.interfaces)
+    is_committed_later = True
 
     def __init__(self, spark: SparkSession, catalog_name: str, catalog: Catalog, request: Mapping[str, Any]) -> None:
         self._transaction = catalog.transaction()

@@ -35,8 +35,10 @@ class WritableTable(ReadableTable):
 
     Attributes:
         snapshot_properties: entries for the snapshot's summary, in addition to the entries from options and settings.
+        is_committed_later: whether writes to the table are committed later, with its creation.
     """
 
+    is_committed_later = False
     _selected: TableSelection
     _query_of_epochs: str | None = None  # the stream whose epochs were written to this table
     snapshot_properties: Mapping[str, str] = MappingProxyType({})
@@ -189,7 +191,13 @@ class SparkWriteBuilder(ConnectorObject):
     def constants(self) -> Mapping[str, Any]:
         """Return the constant results of Spark's methods, by name."""
         name = self._table.name()
-        return {"build": THIS, "toInsertableRelation": THIS, "description": f"write to {name}", "toString": name}
+        return {
+            "build": THIS,
+            "toInsertableRelation": THIS,
+            "description": f"write to {name}",
+            "toString": name,
+            "isCommittedLater": self._table.is_committed_later,
+        }
 
     @connector_method
     def can_overwrite(self, predicates: list[Expression]) -> bool:

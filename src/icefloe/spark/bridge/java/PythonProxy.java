@@ -296,7 +296,7 @@ public final class PythonProxy implements InvocationHandler, InsertableRelation,
     Object constant = description.constants.get(method);
     if (constant != null) return constant;
     if (method.getName().equals("reducer")) return reducer(arguments);
-    if (proxy instanceof V1Write && method.getName().equals("supportedCustomMetrics")) return WriteMetrics.supported();
+    if (proxy instanceof V1Write && method.getName().equals("supportedCustomMetrics")) return WriteMetrics.supported(Boolean.TRUE.equals(described("isCommittedLater")));
     if (proxy instanceof V1Write && method.getName().equals("reportDriverMetrics")) return WriteMetrics.reported();
     String name = (String) part("methods").get(method.getName() + "/" + method.getParameterTypes().length);
     boolean takesRow = arguments != null && arguments[0] instanceof InternalRow;

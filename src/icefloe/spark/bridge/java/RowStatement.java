@@ -21,6 +21,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.WriteDelta;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.sources.BaseRelation;
 import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.types.DataType;
@@ -33,10 +35,10 @@ import scala.collection.immutable.Seq;
 /**
  * An INSERT, UPDATE, DELETE or MERGE on a table of Icefloe, which returns one row with how many rows and files it changed. `RowStatementRule` creates it around the resolved statement, which
  * Spark then analyses, plans and runs as usual. If the source of a MERGE may have different rows each time it is read, for example because of `uuid()`, it is computed once before. If a
- * compaction replaced files of a statement of SQL while it ran, the statement is resolved and run again.
+ * compaction replaced files of a statement of SQL while it ran, the statement is resolved and run again; the result and the numbers in the SQL tab are those of the last run.
  */
 public final class RowStatement extends WriteCommand {
-  static final int MOST_RUNS = 5;
+  private static final int MOST_RUNS = 5;
   private static final String[] COLUMNS = {
     "num_affected_rows", "num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_added_files", "num_removed_files", "num_added_delete_files", "snapshot_id"
   };
@@ -56,24 +58,36 @@ public final class RowStatement extends WriteCommand {
   }
 
   public Seq run(SparkSession session) {
-    try {
-      return runOnce(session);
-    } catch (FilesReplaced lost) {
-      RowStatementRule.Written written = ((Result) dataSource()).written;
-      LogicalPlan again = written == null ? null : written.again();
-      if (again == null) throw lost;
-      return PythonUtils.toSeq(rowsOf(session, again).collectAsList());
+    LogicalPlan statement = query();
+    for (int runs = 1; ; runs++) {
+      try {
+        Map counts = countsOf(session, statement);
+        if (counts != null && runs > 1) counts.put(WriteMetrics.RUNS, Integer.valueOf(runs));
+        showMetrics(session, counts);
+        return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(counts));
+      } catch (FilesReplaced lost) {
+        statement = runs == MOST_RUNS ? null : resolvedAgain(session);
+        if (statement == null) throw lost;
+      }
     }
   }
 
-  private Seq runOnce(SparkSession session) {
+  /** Returns the statement, resolved by the tables as they are now; null if it may not run again. */
+  private LogicalPlan resolvedAgain(SparkSession session) {
+    RowStatementRule.Written written = ((Result) dataSource()).written;
+    LogicalPlan unresolved = written == null ? null : written.again();
+    LogicalPlan again = unresolved == null ? null : executionOf(session, unresolved).analyzed();
+    return again instanceof RowStatement ? ((RowStatement) again).query() : null;
+  }
+
+  /** Runs a resolved statement and returns its counts; null if it wrote nothing. */
+  private static Map countsOf(SparkSession session, LogicalPlan statement) {
     WriteMetrics.report(null);
-    LogicalPlan source = sourceToCompute(query());
+    LogicalPlan source = sourceToCompute(statement);
     Dataset computed = source == null ? null : rowsOf(session, source).localCheckpoint(true);
     try {
-      rowsOf(session, computed == null ? query() : withSource(query(), planOf(computed)));
-      showMetrics(session);
-      return PythonUtils.toSeq(output().isEmpty() ? new ArrayList() : result(WriteMetrics.counts()));
+      rowsOf(session, computed == null ? statement : withSource(statement, planOf(computed)));
+      return WriteMetrics.counts();
     } finally {
       WriteMetrics.report(null);
       if (computed != null && planOf(computed) instanceof LogicalRDD) ((LogicalRDD) planOf(computed)).rdd().unpersist(false);
@@ -151,6 +165,11 @@ public final class RowStatement extends WriteCommand {
 
   private static Dataset rowsOf(SparkSession session, LogicalPlan plan) {
     return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) session, plan);
+  }
+
+  private static QueryExecution executionOf(SparkSession session, LogicalPlan plan) {
+    SessionState state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
+    return state.executePlan(plan, state.executePlan$default$2());
   }
 
   private static LogicalPlan planOf(Dataset rows) {

@@ -35,21 +35,19 @@ public final class RowStatementRule extends Rule {
   private static final Set KINDS =
       new HashSet(Arrays.asList(new Object[] {"UpdateTable", "MergeIntoTable", "WriteDelta", "DeleteFromTable", "AppendData", "InsertOnlyMerge", "OverwriteByExpression", "OverwritePartitionsDynamic"}));
 
-  /** The plan of a statement of SQL from the parser, and how many more times the statement may run again. */
+  /** The plan of a statement of SQL from the parser. */
   static final class Written {
     final LogicalPlan parsed;
-    final int runsLeft;
 
-    Written(LogicalPlan parsed, int runsLeft) {
+    Written(LogicalPlan parsed) {
       this.parsed = parsed;
-      this.runsLeft = runsLeft;
     }
 
-    /** Returns a copy of the unresolved statement to run again; null if it may not run again, or if it has parameters, whose values are not part of it. */
+    /** Returns a copy of the unresolved statement to run again; null if it has parameters, whose values are not part of it. */
     LogicalPlan again() {
-      if (runsLeft == 0 || hasParameter(parsed)) return null;
+      if (hasParameter(parsed)) return null;
       LogicalPlan copy = (LogicalPlan) parsed.clone();
-      tag(copy, runsLeft - 1);
+      tag(copy);
       return copy;
     }
 
@@ -68,10 +66,10 @@ public final class RowStatementRule extends Rule {
   }
 
   /** Tags a parsed statement that changes rows, so that it returns counts if its table is one of Icefloe. Spark keeps the tag while it resolves the statement. */
-  static void tag(LogicalPlan parsed, int runsLeft) {
+  static void tag(LogicalPlan parsed) {
     LogicalPlan statement = parsed;
     while (statement instanceof UnresolvedWith) statement = ((UnresolvedWith) statement).child();
-    if (OF_PARSER.contains(statement.getClass().getSimpleName())) statement.setTagValue(WRITTEN, new Written(parsed, runsLeft));
+    if (OF_PARSER.contains(statement.getClass().getSimpleName())) statement.setTagValue(WRITTEN, new Written(parsed));
   }
 
   public TreeNode apply(TreeNode node) {

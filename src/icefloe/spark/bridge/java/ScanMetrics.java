@@ -95,7 +95,7 @@ final class ScanMetrics {
       created.register(node.sparkContext(), Option.apply(metric.get(1)), false);
       keepFromTasks(created);
       added.put(metric.get(0), created);
-      MetricsListener.keep(created.id(), metric.get(2).equals(NANOSECONDS) && isTimeShown.getAndSet(true) ? 0L : value(metric));
+      MetricsListener.keep(created, metric.get(2).equals(NANOSECONDS) && isTimeShown.getAndSet(true) ? 0L : value(metric));
     }
     try {
       ofNode.set(node, node.metrics().$plus$plus(PythonUtils.toScalaMap(added)));

@@ -103,7 +103,7 @@ public final class SparkParser {
       String kind = plan.getClass().getSimpleName();
       LogicalPlan replaced = SHARED_KINDS.contains(kind) || losesEvolution((LogicalPlan) plan) ? planOfPython((String) arguments[0], kind) : null;
       if (replaced != null) return replaced;
-      RowStatementRule.tag((LogicalPlan) plan, RowStatement.MOST_RUNS - 1);
+      RowStatementRule.tag((LogicalPlan) plan);
       return plan;
     } catch (ParseException error) {
       LogicalPlan plan = planOfPython((String) arguments[0], null);

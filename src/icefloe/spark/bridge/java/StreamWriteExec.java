@@ -52,7 +52,7 @@ public final class StreamWriteExec extends WriteToDataSourceV2Exec {
     }
     java.util.Map counts = WriteMetrics.counts();
     commitProgress_$eq(Option.apply(new StreamWriterCommitProgress(counts == null ? 0L : ((Number) counts.get("num_rows")).longValue())));
-    WriteMetrics.show(session.sparkContext(), metrics());
+    WriteMetrics.show(session.sparkContext(), metrics(), counts);
     WriteMetrics.report(null);
     return PythonUtils.toSeq(new ArrayList());
   }

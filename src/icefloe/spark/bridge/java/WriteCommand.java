@@ -24,13 +24,13 @@ public class WriteCommand extends SaveIntoDataSourceCommand {
 
   public Seq run(SparkSession session) {
     Seq rows = super.run(session);
-    showMetrics(session);
+    showMetrics(session, WriteMetrics.counts());
     return rows;
   }
 
-  /** Sends the counts of the last write to the SQL tab. */
-  final void showMetrics(SparkSession session) {
-    WriteMetrics.show(session.sparkContext(), metrics());
+  /** Sends the counts of a write to the SQL tab; null if it wrote nothing. */
+  final void showMetrics(SparkSession session, java.util.Map counts) {
+    WriteMetrics.show(session.sparkContext(), metrics(), counts);
   }
 
   public String nodeName() {

@@ -14,6 +14,7 @@ import scala.Option;
 
 /** What Spark's SQL tab shows for a write: the counts that Python returns after the commit. They are those of the last write of a thread, which also runs the statement around it. */
 final class WriteMetrics {
+  static final String RUNS = "statement_runs"; // how often a statement ran, in the counts of one that ran again
   private static final ThreadLocal REPORT = new ThreadLocal(); // JSON
   // The names of counts, their labels, and Spark's kinds of metrics.
   private static final String[][] METRICS = {
@@ -26,6 +27,7 @@ final class WriteMetrics {
     {"added_bytes", "total size of added files", "size"},
     {"commit_attempts", "number of commit attempts", "sum"},
     {"commit_ms", "total commit duration", "timing"},
+    {RUNS, "number of statement runs", "sum"},
   };
 
   /** Records the counts of a write as JSON; null before a write, and where it wrote nothing. */
@@ -53,9 +55,8 @@ final class WriteMetrics {
     return PythonUtils.toScalaMap(created);
   }
 
-  /** Sends the counts of the last write to the SQL tab. */
-  static void show(SparkContext context, scala.collection.immutable.Map metrics) {
-    Map counts = counts();
+  /** Sends the counts of a write to the SQL tab; null if it wrote nothing. */
+  static void show(SparkContext context, scala.collection.immutable.Map metrics, Map counts) {
     ArrayList known = new ArrayList();
     for (int i = 0; i < METRICS.length; i++) {
       Number value = count(counts, METRICS[i][0]);
@@ -67,23 +68,29 @@ final class WriteMetrics {
     SQLMetrics$.MODULE$.postDriverMetricUpdates(context, context.getLocalProperty(SQLExecution$.MODULE$.EXECUTION_ID_KEY()), PythonUtils.toSeq(known));
   }
 
-  private static ConnectorMetric[] ofConnector(Map counts, boolean needsValue) {
-    ArrayList metrics = new ArrayList();
-    for (int i = 0; i < METRICS.length; i++) {
-      Number value = count(counts, METRICS[i][0]);
-      String unit = METRICS[i][2].equals("timing") ? " (ms)" : METRICS[i][2].equals("size") ? " (bytes)" : "";
-      if (!needsValue || value != null) metrics.add(new ConnectorMetric(METRICS[i][0], METRICS[i][1] + unit, value == null ? 0L : value.longValue()));
-    }
-    return (ConnectorMetric[]) metrics.toArray(new ConnectorMetric[0]);
+  private static ConnectorMetric ofConnector(String[] metric, Number value) {
+    String unit = metric[2].equals("timing") ? " (ms)" : metric[2].equals("size") ? " (bytes)" : "";
+    return new ConnectorMetric(metric[0], metric[1] + unit, value.longValue());
   }
 
-  /** Returns the metrics of a write that Spark runs itself. */
-  static CustomMetric[] supported() {
-    return (CustomMetric[]) ofConnector(null, false);
+  /** Returns the metrics of a write that Spark runs itself, without those that never have a value: Spark 4.0 and 4.1 show them as 0. `isCommittedLater` is whether a transaction commits the write. */
+  static CustomMetric[] supported(boolean isCommittedLater) {
+    ArrayList metrics = new ArrayList();
+    for (int i = 0; i < METRICS.length; i++) {
+      boolean hasValue = !METRICS[i][0].equals(RUNS) && !(isCommittedLater && METRICS[i][0].startsWith("commit_"));
+      if (hasValue) metrics.add(ofConnector(METRICS[i], Long.valueOf(0L)));
+    }
+    return (CustomMetric[]) metrics.toArray(new ConnectorMetric[0]);
   }
 
   /** Returns the counts of the last write as values of these metrics. */
   static CustomTaskMetric[] reported() {
-    return (CustomTaskMetric[]) ofConnector(counts(), true);
+    Map counts = counts();
+    ArrayList metrics = new ArrayList();
+    for (int i = 0; i < METRICS.length; i++) {
+      Number value = count(counts, METRICS[i][0]);
+      if (value != null) metrics.add(ofConnector(METRICS[i], value));
+    }
+    return (CustomTaskMetric[]) metrics.toArray(new ConnectorMetric[0]);
   }
 }
