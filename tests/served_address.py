@@ -5,15 +5,13 @@ import time
 import urllib.request
 from pathlib import Path
 
-import pytest
-
 # Requests that no proxy of the environment sees.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 START_S = 60
 
 
 def served_address(process: "subprocess.Popen[bytes]", log: Path) -> str:
-    """Wait until a server replies, and return the address that it has written to its log. Fail the test if it ends before."""
+    """Wait until a server replies, and return the address that it has written to its log. Raises RuntimeError if it ends before."""
     until = time.monotonic() + START_S
     while time.monotonic() < until and process.poll() is None:
         address = next((line.partition(" at ")[2].split(" ")[0] for line in log.read_text().splitlines() if " at http" in line), None)
@@ -24,4 +22,4 @@ def served_address(process: "subprocess.Popen[bytes]", log: Path) -> str:
             except OSError:
                 pass
         time.sleep(0.1)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")

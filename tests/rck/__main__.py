@@ -13,11 +13,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
-import urllib.request
 import xml.etree.ElementTree as ET
 from pathlib import Path
+
+from tests.served_address import served_address
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / ".rck"
@@ -26,8 +26,8 @@ CONSOLE = "junit-platform-console-standalone"
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 PACKAGE = "org.apache.iceberg.rest."
 CLASSES = ("RESTCompatibilityKitCatalogTests", "RESTCompatibilityKitViewCatalogTests")
-# Seconds until the server is ready, and until the tests have to be over.
-START_SECONDS, RUN_SECONDS = 60.0, 1800.0
+# Seconds until the tests have to be over.
+RUN_SECONDS = 1800.0
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def main() -> int:
         os.makedirs(f"{folder}/warehouse")
         with open(FOLDER / "server.log", "w+") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
             try:
-                run_tests(address_of(server, Path(log.name)), sys.argv[1:])
+                run_tests(served_address(server, Path(log.name)), sys.argv[1:])
             finally:
                 server.send_signal(signal.SIGTERM)
                 server.wait(60)
@@ -62,23 +62,6 @@ def fetch() -> None:
     print("fetching the compatibility kit with Maven", flush=True)
     subprocess.run(["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), COPY_DEPENDENCIES, f"-DoutputDirectory={JARS}"], check=True)
     stamp.write_text(wanted)
-
-
-def address_of(server: "subprocess.Popen[bytes]", log: Path) -> str:
-    """Return the address of the server, once it is ready."""
-    until = time.monotonic() + START_SECONDS
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    while time.monotonic() < until and server.poll() is None:
-        lines = [line for line in log.read_text().split("\n") if " at http://" in line]
-        if lines:
-            address = lines[0].partition(" at ")[2].split(" ")[0]
-            try:
-                opener.open(f"{address}/health", timeout=5).close()
-                return address
-            except OSError:
-                pass
-        time.sleep(0.2)
-    raise SystemExit(f"the server did not start:\n{log.read_text()[-2000:]}")
 
 
 def run_tests(address: str, names: list[str]) -> None:
