@@ -202,6 +202,11 @@ def test_errors_name_what_is_wrong_before_rows_are_written(
     for place, (rows, mode, options, message) in enumerate(wrong):
         with pytest.raises(StreamingQueryException, match=message):
             run(rows, tmp_path / f"wrong{place}", mode=mode, **options)
+    source.add((2, None))  # type: ignore[arg-type]
+    with pytest.raises(
+        StreamingQueryException, match=r"null in the key column NAME, and replaces no row of lake\.db\.t\s+Next: leave such"
+    ):
+        run(stream.where("id = 2"), tmp_path / "null", mode="update", **{"key-columns": "id,NAME"})
     rate = spark.readStream.format("rate").load().selectExpr("value AS id", "'a' AS name")
     query = rate.writeStream.option("checkpointLocation", str(tmp_path / "continuous")).trigger(continuous="1 second").toTable("lake.db.t")
     with pytest.raises(StreamingQueryException, match="in micro-batches"):

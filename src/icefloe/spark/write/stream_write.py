@@ -5,16 +5,19 @@ epoch is committed already. Spec: Snapshots.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 
 from icefloe.commit.stream_epoch import StreamEpoch, is_committed
-from icefloe.errors import InvalidInputError
+from icefloe.errors import InvalidInputError, in_one_line
 from icefloe.operations.staging import branch_named, staging_of_write
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.gateway import java_class
 from icefloe.spark.jobs.spark_jobs import run_job
+from icefloe.spark.types.spark_types import column_named, field_inside
 from icefloe.spark.write.sql_write import Write, run_write
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.epoch_changes import EpochChanges, OutputMode
@@ -58,10 +61,33 @@ def write_epoch(table: Table, write: Write, query_id: str, epoch: int, mode: Out
             next_step='name the key columns: .option("key-columns", "id"); or set them: ALTER TABLE ... SET IDENTIFIER FIELDS id; '
             'or add all rows: .outputMode("append")',
         )
+    if mode is OutputMode.UPDATE:
+        write = replace(write, rows=_with_keys(write.rows, table, write.options.key_columns))
     options = replace(write.options, snapshot_properties={**properties, **stream_epoch.summary})
     changes = EpochChanges(table, stream_epoch, mode, searches_history=is_first)
     result = run_write(changes, replace(write, options=options), changes.transaction)
     return result if changes.is_committed or mode is OutputMode.UPDATE else None  # rows of an update may be those of the table
+
+
+def _with_keys(rows: DataFrame, table: Table, key_columns: Sequence[str] | None) -> DataFrame:
+    """Return the rows of an upsert, which fail where a key is null: a null equals nothing, so that each epoch would add its row again.
+
+    Args:
+        rows: the rows.
+        table: the table.
+        key_columns: names of the key columns; None for identifier fields, which are required.
+    """
+    schema, there = table.schema(), {name.lower() for name in rows.columns}
+    for name in key_columns or ():
+        field_id = schema.find_id(name, case_sensitive=False)
+        path = None if field_id is None else schema.path_of(field_id)
+        if path is None or path[0].lower() not in there:
+            continue  # the upsert refuses the name, or the rows
+        text = f"a row of the stream has a null in the key column {name}, and replaces no row of {table.full_name}"
+        error = F.raise_error(F.lit(f"{in_one_line(text)}\n  Next: leave such rows out, or give the key a value"))
+        is_null = field_inside(column_named(path[0]), path[1:], None).isNull()
+        rows = rows.where(F.when(is_null, error.cast("boolean")).otherwise(F.lit(True)))
+    return rows
 
 
 def output_mode(spark: SparkSession, query_id: str) -> OutputMode:
