@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 from tests.table.change_model import History, apply_changes, new_history
 
-from icefloe import InMemoryCatalog
+from icefloe import Catalog, InMemoryCatalog
 from icefloe.datafile import data_file_reader, stored_file
 from icefloe.datafile.parquet import parquet_rows
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.spec.metadata.snapshot_ref import SnapshotRef
+from icefloe.spec.types import ListType, StringType
 from icefloe.table import Table
 
 MODES = ("none", "dropCarryovers", "netChanges")
@@ -217,6 +219,49 @@ def test_a_key_that_was_deleted_and_inserted_in_several_rows_is_an_error_only_wh
         assert {row[0] for row in changed(2, before, after)} == {"DELETE", "INSERT"}, "only deleted, or only inserted"
 
 
+def with_nested_key(catalog: Catalog, name: str, version: int) -> Table:
+    """Create a table whose key is a column and a field of a struct, with an overwrite of an updated, a deleted and an inserted row of one `id`."""
+    place = pa.struct([pa.field("zip", pa.int64(), nullable=False), ("city", pa.string())])
+    schema = pa.schema([pa.field("place", place, nullable=False), pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+    table = catalog.create_table(name, schema, properties={"format-version": str(version)})
+    with table.update_schema() as update:
+        update.set_identifier_fields("place.zip", "id")
+
+    def rows(*given: tuple[int, str]) -> pa.Table:
+        listed = [{"place": {"zip": code, "city": name}, "id": 1, "name": name} for code, name in given]
+        return pa.Table.from_pylist(listed, schema=table.schema().as_arrow())
+
+    table.append(rows((1, "a"), (2, "b")))
+    table.overwrite(rows((1, "A"), (3, "c")))
+    return table
+
+
+# The columns zip, name and the kind of the changes that `with_nested_key` makes last.
+NESTED_KEY_CHANGES = [(1, "A", "UPDATE_AFTER"), (1, "a", "UPDATE_BEFORE"), (2, "b", "DELETE"), (3, "c", "INSERT")]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_updates_are_found_by_keys_inside_of_structs(version: int) -> None:
+    catalog = InMemoryCatalog(f"nested{version}")
+    catalog.create_namespace("db")
+    table = with_nested_key(catalog, "db.t", version)
+    begin = table.snapshots()[0].snapshot_id
+
+    def found(**options: Any) -> list[tuple[Any, ...]]:
+        changes = table.changes(begin, compute_updates=True, **options).select("place", "name", "_change_type").to_arrow()
+        return sorted((row["place"]["zip"], row["name"], row["_change_type"]) for row in changes.to_pylist())
+
+    assert found() == found(identifier_columns=["id", "place.zip"]) == NESTED_KEY_CHANGES
+    assert found(identifier_columns=["PLACE.ZIP"], case_sensitive=False) == NESTED_KEY_CHANGES
+    with pytest.raises(InvalidInputError, match="changed several rows with id = 1"):
+        found(identifier_columns=["id"])
+    with table.update_schema() as update:
+        update.add_column("tags", ListType(element_id=9, element=StringType(), element_required=False))
+    for name in ("place.none", "tags.element"):
+        with pytest.raises(InvalidInputError, match=f"have no column '{name}'"):
+            found(identifier_columns=[name])
+
+
 def test_an_upgrade_keeps_updates_and_copies_apart_although_old_rows_have_no_ids() -> None:
     table = new_table("upgraded", 2, "copy-on-write")
     table.append(people((1, "a"), (2, "b"), (3, "c")))
@@ -244,8 +289,8 @@ def test_bounds_are_snapshots_refs_or_times_and_are_included_or_not() -> None:
     ids = [snapshot.snapshot_id for snapshot in snapshots]
     metadata = table.metadata
     spread = [replace(snapshot, timestamp_ms=1000 * place + 500) for place, snapshot in enumerate(metadata.snapshots)]
-    table._loaded = replace(table._loaded, metadata=replace(metadata, snapshots=spread))
-    table.manage_snapshots().create_tag(ids[1], "second")
+    refs = {**metadata.refs, "side": SnapshotRef(snapshot_id=ids[1])}
+    table._loaded = replace(table._loaded, metadata=replace(metadata, snapshots=spread, refs=refs))
 
     def found(*bounds: Any, **options: Any) -> list[int]:
         return table.changes(*bounds, **options).select("id").to_arrow()["id"].to_pylist()  # type: ignore[no-any-return]
@@ -261,6 +306,11 @@ def test_bounds_are_snapshots_refs_or_times_and_are_included_or_not() -> None:
     assert found(ids[0], ids[2], includes_end=False) == found(at(500), at(2500), includes_end=False) == [1]
     assert found(ids[2], ids[2]) == found(ids[2], ids[2], includes_end=False) == found(at(9000)) == found(None, at(1)) == []
     assert found(ids[2], ids[2], includes_start=True) == [2]
+    assert found(branch="side") == found(None, at(9000), branch="side") == [0, 1]
+    assert found(at(500), at(1500), branch="side") == [1]
+    assert found(None, at(1500), includes_end=False, branch="side") == [0]
+    with pytest.raises(InvalidInputError, match="of the branch 'side', and ends at"):
+        found(None, ids[1], branch="side")
     with pytest.raises(InvalidInputError, match="not an ancestor"):
         found(ids[3], ids[1])
     with pytest.raises(InvalidInputError, match=r"begins at .* and ends at"):
@@ -271,6 +321,18 @@ def test_bounds_are_snapshots_refs_or_times_and_are_included_or_not() -> None:
         found(7)
     with pytest.raises(NoSuchSnapshotError):
         found("nothing")
+
+
+def test_a_column_with_the_name_of_one_of_the_change_is_named() -> None:
+    table = new_table("taken", 2)
+    with table.update_schema() as update:
+        update.add_column("_commit_timestamp", StringType())
+    table.append(people((1, "a")).append_column("_commit_timestamp", pa.array(["own"])))
+    assert table.changes().select("_commit_timestamp").to_arrow()["_commit_timestamp"].to_pylist() == ["own"]
+    with table.update_schema() as update:
+        update.add_column("_change_type", StringType())
+    with pytest.raises(InvalidInputError, match=r"db\.t have a column _change_type, and so has the table\n  Next: rename"):
+        table.changes().to_arrow()
 
 
 def test_a_start_time_before_expired_snapshots_is_refused() -> None:

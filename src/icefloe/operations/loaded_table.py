@@ -314,6 +314,7 @@ class TableReader:
         *,
         includes_start: bool = False,
         includes_end: bool = True,
+        branch: str = MAIN,
         row_filter: str | BooleanExpression | None = None,
         selected_fields: Sequence[str] = ("*",),
         case_sensitive: bool = True,
@@ -326,9 +327,10 @@ class TableReader:
         Args:
             start: the snapshot after which the changes begin: a snapshot id, a branch or tag, or a `datetime` with a time zone. By default they begin with the
                 table's first snapshot, or the oldest that is not expired.
-            end: the last snapshot, as `start`; by default the current one. The range has the ancestors of this snapshot.
+            end: the last snapshot, as `start`; by default the newest one of `branch`. The range has the ancestors of this snapshot.
             includes_start: whether the changes of `start` itself are in the range.
             includes_end: whether the changes of `end` itself are in the range.
+            branch: the branch whose changes are read, if `end` is a time or not given.
             row_filter: a filter on columns of the table, as text or expression; all rows by default.
             selected_fields: names of columns of the table, of `_change_type`, `_change_ordinal` and `_commit_snapshot_id`, and of metadata columns such as
                 `_row_id`; `*` is every column of the table and the three columns of the change.
@@ -336,8 +338,8 @@ class TableReader:
             deduplication_mode: `dropCarryovers` leaves out rows that a snapshot only copied to another file; `netChanges` also leaves out changes that later
                 changes of the range undo; `none` leaves out nothing.
             compute_updates: whether a deleted and an inserted row with the same identity become UPDATE_BEFORE and UPDATE_AFTER.
-            identifier_columns: names of the columns that identify a row. By default rows are identified by their row ids in format version 3, and then by the
-                table's identifier fields.
+            identifier_columns: names of the columns that identify a row, dotted inside of structs. By default rows are identified by their row ids in format
+                version 3, and then by the table's identifier fields.
 
         Returns:
             The scan.
@@ -352,7 +354,7 @@ class TableReader:
             metadata=self.metadata,
             io=self.io,
             snapshots=snapshot_range.snapshots_in_range(
-                self.metadata, self.full_name, start, end, includes_start=includes_start, includes_end=includes_end
+                self.metadata, self.full_name, start, end, includes_start=includes_start, includes_end=includes_end, branch=branch
             ),
             row_filter=AlwaysTrue() if row_filter is None else to_expression(row_filter),
             selected_fields=tuple(selected_fields),

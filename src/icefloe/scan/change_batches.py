@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
+from icefloe.formatting import time_text
 from icefloe.scan.change_planner import removes_rows
 from icefloe.scan.micro_batches import MicroBatchPlanner, SnapshotPart, unite_plans
 from icefloe.scan.scan_plan import NO_FILES, FileCounts, ScanPlan
@@ -102,7 +103,7 @@ class ChangeBatchPlanner(MicroBatchPlanner):
         """Return that a snapshot is not read whose removed rows are unknown. Raises `NoSuchSnapshotError` unless the rules allow it."""
         text = (
             f"the stream of {self.table_name} needs snapshot {parent_id}, which was expired or removed: it has the rows that snapshot "
-            f"{snapshot.snapshot_id} removed"
+            f"{snapshot.snapshot_id} of {time_text(snapshot.timestamp_ms)} removed"
         )
         if self.rules.on_missing == "fail":
             raise NoSuchSnapshotError(

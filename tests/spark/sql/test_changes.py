@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
 from tests.spark.sql.conftest import Run
 from tests.table.change_model import new_history
+from tests.table.test_change_feed import NESTED_KEY_CHANGES, with_nested_key
 
 from icefloe import SqlCatalog
 from icefloe.operations.change_feed.change_scan import DeduplicationMode
@@ -169,8 +170,16 @@ def test_the_clause_changes_has_every_bound_mode_and_option(spark: SparkSession,
         (4, "Bonn", 4),
         (6, "Bonn", 6),
     ]
+    until = f"TIMESTAMP '{at[1]}' EXCLUSIVE TO TIMESTAMP '{at[4]}'"
+    assert kinds(f"FROM {until}", table="lake.db.people.branch_side") == deleted
+    assert kinds(f"FROM {until}") == sorted([*deleted, *back])
     read = spark.read.options(startingVersion=str(ids[0]), startingBoundInclusive="false", endingVersion=str(ids[1]), computeUpdates="true")
     assert sorted(tuple(row) for row in read.changes("lake.db.people").select("id", "name", "_change_type").collect()) == update
+    of_branch = spark.read.options(branch="side", startingVersion=str(ids[1]), startingBoundInclusive="false").changes("lake.db.people")
+    assert sorted(row.id for row in of_branch.collect()) == [4, 6]
+    for name in ("snapshot-id", "start-snapshot-id", "versionAsOf"):
+        with pytest.raises(PySparkException, match=rf"read with the option {name.lower()}[\s\S]*Next: give startingVersion"):
+            spark.read.option(name, str(ids[0])).changes("lake.db.people").collect()
     sql(f"CREATE OR REPLACE TEMP VIEW since AS SELECT * FROM lake.db.people CHANGES FROM VERSION {ids[2]}")
     assert sql("SELECT count(*), count(DISTINCT _commit_version) FROM since") == [(4, 2)]
     joined = (
@@ -224,6 +233,22 @@ def test_rows_with_equal_identifiers_are_an_error_that_names_them_where_rows_hav
         with pytest.raises(PySparkException, match="changed several rows with id = 1"):
             sql(query.format(2, last[2]))
         assert sorted(sql(query.format(3, last[3]))) == [("a", "delete"), ("b", "delete"), ("c", "insert")]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_updates_are_found_by_keys_inside_of_structs_in_every_way(
+    spark: SparkSession, lake: SqlCatalog, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = with_nested_key(lake, "db.keys", version)
+    scan = table.changes(table.snapshots()[0].snapshot_id, compute_updates=True)
+    frames = []
+    for limits in WAYS.values():
+        with monkeypatch.context() as patch:
+            for name, limit in limits.items():
+                patch.setattr(change_feed, name, limit)
+            frames.append(changes_frame(spark, scan).select("place.zip", "name", "_change_type"))
+    rows = reduce(DataFrame.unionAll, frames).collect()
+    assert sorted(tuple(row) for row in rows) == sorted(NESTED_KEY_CHANGES * len(WAYS))
 
 
 def test_copied_rows_of_a_table_of_maps_with_any_names_are_found_in_many_partitions(

@@ -162,6 +162,20 @@ def test_a_changelog_view_leaves_out_copies_and_finds_updates(sql: Run, changed:
     assert sorted(sql("SELECT id, v, _change_type FROM net")) == [(1, "a", "INSERT"), (2, "c", "INSERT"), (3, "d", "INSERT")]
     with pytest.raises(PySparkException, match="no identifier fields"):
         sql("CALL lake.system.create_changelog_view(table => 'db.t', compute_updates => true)")
+    sql("ALTER TABLE lake.db.t CREATE BRANCH audit")
+    sql("INSERT INTO lake.db.t.branch_audit VALUES (9, 'z')")
+    last = changed[-1][0]
+    call = "CALL lake.system.create_changelog_view(table => 'db.t', changelog_view => 'of_branch', options => map({}))"
+    sql(call.format(f"'branch', 'audit', 'start-snapshot-id', '{last}'"))
+    assert sql("SELECT id, v, _change_type FROM of_branch") == [(9, "z", "INSERT")]
+    sql(call.format(f"'snapshot-id', '{first}'"))
+    assert sorted(sql("SELECT id, v, _change_type FROM of_branch")) == [(1, "a", "INSERT"), (2, "b", "INSERT")]
+    for options, words in (
+        (f"'start-snapshotid', '{last}'", "write 'start-snapshot-id'"),
+        (f"'branch', 'audit', 'end-snapshot-id', '{last}'", "end-snapshot-id and a snapshot, branch or tag"),
+    ):
+        with pytest.raises(PySparkException, match=words):
+            sql(call.format(options))
     if pyspark.__version__ >= "4.1":  # older versions do not have the statement
         assert ("create_changelog_view",) in [row[-1:] for row in sql("SHOW PROCEDURES IN lake.system")]
 

@@ -161,7 +161,7 @@ class RowComparison:
         rows = pa.concat_tables(parts) if parts else schema.empty_table()
         if not identifier_columns:
             return rows
-        return with_updates(rows, Identity(False, tuple(identifier_columns)), self._after.label, of_each_snapshot=False)
+        return with_updates(rows, Identity(False, tuple((name,) for name in identifier_columns)), self._after.label, of_each_snapshot=False)
 
     def sample(self, most: int) -> list[dict[str, Any]]:
         """Return the first changed rows as dictionaries.

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from icefloe.errors import InvalidInputError, in_one_line
+from icefloe.formatting import time_text
 from icefloe.io.manifest_cache import cached_manifests
 from icefloe.operations.change_feed.change_columns import CHANGE_COLUMNS, feed_metadata_columns
 from icefloe.operations.change_feed.changed_file_reader import DELETE, INSERT, ChangedFileReader
@@ -40,7 +41,7 @@ from icefloe.spec.schema.metadata_columns import (
 )
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.schema.schema_history import relax_required_fields
-from icefloe.spec.types import NestedField
+from icefloe.spec.types import NestedField, StructType
 
 # The format version from which on rows have ids.
 LINEAGE_VERSION = 3
@@ -113,7 +114,8 @@ class ChangeScan(RowFrames):
         case_sensitive: Whether names must match the case of columns.
         deduplication: Which changes are left out.
         computes_updates: Whether a deleted and an inserted row with the same identity become UPDATE_BEFORE and UPDATE_AFTER.
-        identifier_columns: The columns whose values identify a row. None for the row id in format version 3, and then the table's identifier fields.
+        identifier_columns: The columns whose values identify a row, with dotted names inside of structs. None for the row id in format version 3, and then the
+            table's identifier fields.
     """
 
     table_name: str
@@ -161,9 +163,20 @@ class ChangeScan(RowFrames):
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns that can be selected, in order: those of the table, of the change, and metadata columns whose names the table does not use."""
+        """The columns that can be selected, in order: those of the table, of the change, and metadata columns whose names the table does not use.
+
+        Raises:
+            InvalidInputError: the table has a column with the name of one of the change.
+        """
         fields = relax_required_fields(self.metadata.schema().fields, self.metadata.schemas)
         names = {column.name for column in fields}
+        taken = [column.name for column in CHANGE_COLUMNS if column.name in names]
+        if taken:
+            raise InvalidInputError(
+                f"the changes of {self.table_name} have a column {taken[0]}, and so has the table",
+                table=self.table_name,
+                next_step="rename the column of the table",
+            )
         return Schema(*fields, *CHANGE_COLUMNS, *(column for column in feed_metadata_columns(self.metadata) if column.name not in names))
 
     def projection(self) -> Schema:
@@ -174,9 +187,8 @@ class ChangeScan(RowFrames):
         """
         available = self.schema
         by_default = {column.name for column in available.fields[: len(self.metadata.schema().fields) + len(CHANGE_COLUMNS)]}
-        unknown = [
-            name for name in (*self.selected_fields, *(self.identifier_columns or ())) if name != "*" and self._name_of(name) is None
-        ]
+        unknown = [name for name in self.selected_fields if name != "*" and self._name_of(name) is None]
+        unknown += [name for name in self.identifier_columns or () if self._path_of(name) is None]
         if unknown:
             raise InvalidInputError(
                 f"the changes of {self.table_name} have no column {unknown[0]!r}",
@@ -191,6 +203,16 @@ class ChangeScan(RowFrames):
         if name in names or self.case_sensitive:
             return name if name in names else None
         return next((other for other in names if other.lower() == name.lower()), None)
+
+    def _path_of(self, name: str) -> tuple[str, ...] | None:
+        """Return the path of a column with a name, which may be dotted for a column inside of structs; None if there is none."""
+        column = self._name_of(name)
+        if column is not None:
+            return (column,)
+        schema = self.metadata.schema()
+        field_id = schema.find_id(name, case_sensitive=self.case_sensitive)
+        path = None if field_id is None else schema.path_of(field_id)
+        return path if path is not None and _is_inside_structs(schema.fields, path) else None
 
     @property
     def identity(self) -> Identity:
@@ -207,15 +229,16 @@ class ChangeScan(RowFrames):
             and all(column in self.schema.fields for column in LINEAGE_COLUMNS)
         )
         if names is None:
-            paths = (schema.find_column_name(field_id) for field_id in sorted(schema.identifier_field_ids))
-            names = tuple(name for name in paths if name is not None and name in schema.names)
-        if self.computes_updates and not has_ids and not names:
+            paths = [schema.path_of(field_id) for field_id in sorted(schema.identifier_field_ids)]
+        else:
+            paths = [self._path_of(name) or (name,) for name in names]
+        if self.computes_updates and not has_ids and not paths:
             raise InvalidInputError(
                 f"{self.table_name} has no identifier fields, by which updates are found",
                 table=self.table_name,
                 next_step="give identifier_columns, ALTER TABLE ... SET IDENTIFIER FIELDS, or upgrade the table to format version 3",
             )
-        return Identity(has_ids=has_ids, columns=tuple(self._name_of(name) or name for name in names))
+        return Identity(has_ids=has_ids, columns=tuple(path for path in paths if path is not None))
 
     @property
     def pushed_filter(self) -> BooleanExpression:
@@ -256,7 +279,8 @@ class ChangeScan(RowFrames):
             return plan_changes(self.metadata, parent, snapshot, self.io.read, row_filter=self.pushed_filter, **options)
         if removes_rows(snapshot, self.io.read):
             raise InvalidInputError(
-                f"snapshot {snapshot.snapshot_id} of {self.table_name} removed rows of snapshot {parent_id}, which was expired",
+                f"snapshot {snapshot.snapshot_id} of {time_text(snapshot.timestamp_ms)} in {self.table_name} removed rows of snapshot {parent_id}, "
+                "which was expired",
                 table=self.table_name,
                 snapshot_id=snapshot.snapshot_id,
                 next_step=f"request the changes after it: start_snapshot_id={snapshot.snapshot_id}",
@@ -279,7 +303,7 @@ class ChangeScan(RowFrames):
         names = {column.name for column in self.projection().fields}
         table_columns = [column for column in schema.fields if not is_reserved(column.field_id)]
         if self.computes_updates:
-            names |= set(self.identity.columns)
+            names |= {path[0] for path in self.identity.columns}
         if self._uses_ids:
             names |= {column.name for column in LINEAGE_COLUMNS}
         if self.deduplication is DeduplicationMode.NET_CHANGES:
@@ -417,6 +441,16 @@ class ChangeScan(RowFrames):
         plan = plan_changes(self.metadata, None, snapshot, self.io.read, row_filter=scan.pushed_filter, **scan._planning_options())
         rows = scan._batches_of_snapshot(SnapshotChanges(snapshot=snapshot, ordinal=0, plan=plan))
         return pa.RecordBatchReader.from_batches(schema_to_arrow(self.projection()), rows)
+
+
+def _is_inside_structs(fields: Sequence[NestedField], path: tuple[str, ...]) -> bool:
+    """Return whether there are only structs around the last field of a path. Of a field inside a list or map, a row has many values."""
+    for name in path[:-1]:
+        kind = next(field for field in fields if field.name == name).field_type
+        if not isinstance(kind, StructType):
+            return False
+        fields = kind.fields
+    return True
 
 
 def change_task(file: ChangedFile, changes: SnapshotChanges, kinds: Sequence[str] = (DELETE, INSERT)) -> ChangeTask:

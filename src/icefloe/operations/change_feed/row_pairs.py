@@ -3,12 +3,13 @@
 Rows are identified by their row ids (format version 3) or by the values of columns. Spec: Reserved Field IDs (`_change_type`); Row Lineage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from icefloe.errors import InvalidInputError
@@ -33,11 +34,12 @@ class Identity:
 
     Attributes:
         has_ids: Whether rows have row ids, by which they are identified first.
-        columns: Names of columns that identify rows without ids, and rows that were deleted and inserted again with another id; empty if there are none.
+        columns: The paths of columns that identify rows without ids, and rows that were deleted and inserted again with another id; empty if there are none. A
+            path has one name, or the names of structs before it.
     """
 
     has_ids: bool
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, ...], ...]
 
 
 def cancel_pairs(rows: Any, columns: Sequence[str]) -> Any:
@@ -87,7 +89,7 @@ def remaining_rows(rows: Any, removed: Mask, columns: Sequence[str]) -> Mask:
     in_pair[1:] |= begins_pair[:-1]
     crowded = np.sort(order[(before | after) & ~in_pair])
     if len(crowded):
-        numbers = _row_numbers(rows.select(dict.fromkeys(columns)).take(positions_array(crowded)), columns)
+        numbers = _row_numbers(len(crowded), rows.select(dict.fromkeys(columns)).take(positions_array(crowded)).columns)
         remains[crowded] = _surplus(numbers, removed[crowded])
     return remains
 
@@ -148,10 +150,10 @@ def with_updates(rows: Any, identity: Identity, table_name: str, *, of_each_snap
         InvalidInputError: Rows cannot be paired: several deleted or inserted rows, and at least one row of the other side, have the same identity.
     """
     removed, paired = is_removed(rows), np.zeros(len(rows), np.bool_)
-    snapshots = [COMMIT_SNAPSHOT_ID.name] if of_each_snapshot else []
+    snapshots = [(COMMIT_SNAPSHOT_ID.name,)] if of_each_snapshot else []
     if identity.has_ids:
         with_id = np.flatnonzero(~numpy_of(rows[ROW_ID.name].combine_chunks().is_null()))
-        paired[with_id] = _pairs(rows.take(positions_array(with_id)), [ROW_ID.name, *snapshots], table_name)
+        paired[with_id] = _pairs(rows.take(positions_array(with_id)), [(ROW_ID.name,), *snapshots], table_name)
     if identity.columns:
         others = np.flatnonzero(~paired)
         paired[others] = _pairs(
@@ -162,12 +164,13 @@ def with_updates(rows: Any, identity: Identity, table_name: str, *, of_each_snap
     return rows.set_column(place, rows.schema.field(place), texts)
 
 
-def _pairs(rows: Any, columns: Sequence[str], table_name: str, *, leaves_several: bool = False) -> Mask:
-    """Return a mask of the rows that form a pair of a deleted and an inserted row, equal in some columns; see `with_updates`.
+def _pairs(rows: Any, paths: Sequence[tuple[str, ...]], table_name: str, *, leaves_several: bool = False) -> Mask:
+    """Return a mask of the rows that form a pair of a deleted and an inserted row, equal in the columns at some paths; see `with_updates`.
 
     With `leaves_several`, rows of which several are equal are not paired, instead of an error.
     """
-    numbers, removed = _row_numbers(rows, columns), is_removed(rows)
+    columns = {".".join(path): rows[path[0]] if len(path) == 1 else pc.struct_field(rows[path[0]], list(path[1:])) for path in paths}
+    numbers, removed = _row_numbers(len(rows), columns.values()), is_removed(rows)
     before, after = _counts(numbers, removed), _counts(numbers, ~removed)
     paired = (before > 0) & (after > 0)
     several = paired & ((before > 1) | (after > 1))
@@ -175,7 +178,7 @@ def _pairs(rows: Any, columns: Sequence[str], table_name: str, *, leaves_several
         paired &= ~several
     elif several.any():
         place = int(np.flatnonzero(several[numbers])[0])
-        key = {name: python_list(rows[name].slice(place, 1))[0] for name in columns}
+        key = {name: python_list(column.slice(place, 1))[0] for name, column in columns.items()}
         snapshot_id = key.pop(COMMIT_SNAPSHOT_ID.name, None)
         what = table_name if snapshot_id is None else f"snapshot {snapshot_id} of {table_name}"
         raise InvalidInputError(
@@ -213,11 +216,11 @@ def _rank(numbers: Numbers) -> Numbers:
     return ranks
 
 
-def _row_numbers(rows: Any, columns: Sequence[str]) -> Numbers:
+def _row_numbers(rows: int, columns: Iterable[Any]) -> Numbers:
     """Return a number for each row. Rows have the same number if they are equal in the columns; null equals null, and floats are compared by their bits."""
-    numbers: Numbers = np.zeros(len(rows), np.int64)
-    for name in columns:
-        codes = _codes(array_of_chunks(rows[name]))
+    numbers: Numbers = np.zeros(rows, np.int64)
+    for column in columns:
+        codes = _codes(array_of_chunks(column))
         numbers = _renumber(numbers * (int(codes.max(initial=0)) + 1) + codes)
     return numbers
 

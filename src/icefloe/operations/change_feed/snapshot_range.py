@@ -9,6 +9,7 @@ from icefloe.commit.ref_changes import snapshot_named
 from icefloe.errors import InvalidInputError, NoSuchSnapshotError
 from icefloe.spec.dates_and_times import format_timestamp
 from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors
 from icefloe.spec.metadata.table_metadata import TableMetadata
 
@@ -27,6 +28,7 @@ def snapshots_in_range(
     *,
     includes_start: bool = False,
     includes_end: bool = True,
+    branch: str = MAIN,
 ) -> Sequence[Snapshot]:
     """Return the snapshots between two bounds, oldest first: `end` and its ancestors back to `start`.
 
@@ -34,21 +36,31 @@ def snapshots_in_range(
         metadata: The metadata of the table.
         table_name: The name of the table, for errors.
         start: The first bound; None for the beginning of the table. A snapshot may have been expired if its child exists. A time excludes earlier snapshots.
-        end: The last bound; None for the current snapshot. A time excludes later snapshots, and its branch is main.
+        end: The last bound; None for the newest snapshot of `branch`. A time excludes later snapshots of `branch`.
         includes_start: Whether the snapshot at `start`, or those of exactly this time, are in the range.
         includes_end: Whether the snapshot at `end`, or those of exactly this time, are in the range.
+        branch: The branch of the end, if it is a time or None.
 
     Raises:
         NoSuchSnapshotError: A snapshot, branch or tag does not exist.
-        InvalidInputError: The start is not an ancestor of the end, or is a time after it; a time has no time zone; or snapshots after the start were expired.
+        InvalidInputError: The start is not an ancestor of the end, or is a time after it; a time has no time zone; snapshots after the start were expired; or
+            the end is a snapshot or ref, and a branch is given too.
     """
+    if branch != MAIN and not (end is None or isinstance(end, dt.datetime)):
+        raise InvalidInputError(
+            f"a range of {table_name} is of the branch {branch!r}, and ends at {end!r}",
+            table=table_name,
+            next_step="give one of them, or a time as the end",
+        )
     if isinstance(start, dt.datetime) and isinstance(end, dt.datetime) and _microseconds(start) > _microseconds(end):
         raise InvalidInputError(
             f"a range of {table_name} begins at {start.isoformat()} and ends at {end.isoformat()}",
             table=table_name,
             next_step="give a start that is before the end",
         )
-    line = ancestors(metadata, _last_id(metadata, table_name, end))  # newest first; snapshots before the range are not visited
+    line = ancestors(
+        metadata, _last_id(metadata, table_name, branch if end is None or isinstance(end, dt.datetime) else end)
+    )  # newest first; snapshots before the range are not visited
     if isinstance(start, dt.datetime):
         line = iter(_later_than(line, table_name, _microseconds(start) - includes_start))
     if isinstance(end, dt.datetime):
@@ -63,10 +75,8 @@ def snapshots_in_range(
     return snapshots[::-1]
 
 
-def _last_id(metadata: TableMetadata, table_name: str, end: Bound | None) -> int | None:
-    if end is None or isinstance(end, dt.datetime):
-        return metadata.current_snapshot_id
-    return _find_snapshot(metadata, table_name, end).snapshot_id
+def _last_id(metadata: TableMetadata, table_name: str, end: int | str) -> int | None:
+    return metadata.current_snapshot_id if end == MAIN else _find_snapshot(metadata, table_name, end).snapshot_id
 
 
 def _find_snapshot(metadata: TableMetadata, table_name: str, bound: int | str) -> Snapshot:

@@ -18,9 +18,9 @@ from icefloe.operations.loaded_table import TableReader
 from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, procedure
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable
 from icefloe.spark.scan.change_feed import changes_frame
-from icefloe.spark.scan.read_options import PushedQuery
+from icefloe.spark.scan.read_options import PushedQuery, check_read_options, warn_of_read_options
 from icefloe.spark.scan.spark_scan import metadata_columns
-from icefloe.spark.scan.table_selector import RANGE_OPTIONS, with_options
+from icefloe.spark.scan.table_selector import RANGE_OPTIONS, TableSelection, with_options
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import ListType, NestedField, StringType
 
@@ -57,7 +57,8 @@ class ChangelogScan(MetadataTableScan):
 
     def _frame(self) -> DataFrame:
         names = self._columns or ["_change_ordinal"]
-        return changes_frame(self._spark, changes_in(self._selected.table, self._query["options"], self._snapshot_id()).select(*names))
+        end = self._selected.selected_snapshot_id()
+        return changes_frame(self._spark, changes_in(self._selected.table, self._query["options"], end).select(*names))
 
 
 def changes_in(table: TableReader, options: Mapping[str, str], end: int | None = None, **more: Any) -> ChangeScan:
@@ -67,16 +68,16 @@ def changes_in(table: TableReader, options: Mapping[str, str], end: int | None =
         table: the table.
         options: read options: `start-snapshot-id` or `start-timestamp`, exclusive; `end-snapshot-id` or `end-timestamp`, inclusive. Timestamps are
             milliseconds since 1970-01-01 UTC.
-        end: id of the snapshot in the table's name; None if the name has no snapshot.
+        end: id of the snapshot that the table's name or another option selects; None if neither does.
         **more: arguments of `table.changes`.
 
     Raises:
         InvalidInputError: a value is not a number, the start or the end is set twice, or the start is not before the end.
     """
     ends = {key.lower(): _number(key, value) for key, value in options.items() if key.lower() in RANGE_OPTIONS}
-    end_in_name = [] if end is None else ["a snapshot, branch or tag of the table"]
+    selected_end = [] if end is None else ["a snapshot, branch or tag of the table"]
     for names in (["start-snapshot-id", "start-timestamp"], ["end-snapshot-id", "end-timestamp"]):
-        alternatives = [name for name in names if name in ends] + (end_in_name if names[0].startswith("end") else [])
+        alternatives = [name for name in names if name in ends] + (selected_end if names[0].startswith("end") else [])
         if len(alternatives) > 1:
             raise InvalidInputError(
                 f"the changes of {table.full_name} are read with {' and '.join(alternatives)}",
@@ -120,9 +121,13 @@ def session_procedures(spark: SparkSession) -> Mapping[str, Procedure]:
     ) -> Rows:
         """Create a temporary view of the rows that snapshots added and deleted, without rows that were only copied."""
         loaded = catalog.load_table(table)
+        of_read = options or {}
+        check_read_options(of_read)
+        warn_of_read_options(spark, of_read)
         scan = changes_in(
             loaded,
-            options or {},
+            of_read,
+            with_options(TableSelection(table=loaded), of_read, takes_range=True).selected_snapshot_id(),
             deduplication_mode=DeduplicationMode.NET_CHANGES if net_changes else DeduplicationMode.DROP_CARRYOVERS,
             compute_updates=compute_updates if compute_updates is not None else identifier_columns is not None,
             identifier_columns=identifier_columns,

@@ -6,6 +6,7 @@ Spec: Snapshots; Row Lineage.
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -25,10 +26,13 @@ from icefloe.spark.scan.native_scan import optimized_plan
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
 from icefloe.spark.scan.stream_options import first_snapshot_of_clause, stream_deduplication
-from icefloe.spark.scan.table_selector import TableSelection
+from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS, TableSelection, with_options
 from icefloe.spark.types.spark_types import wkb_to_geo
 from icefloe.spec.expressions.predicate import AlwaysTrue
+from icefloe.spec.metadata.snapshot_ref import MAIN
 
+# Options of reads that select one state of a table, or a range of appended rows.
+_OF_OTHER_READS = {*SELECTING_OPTIONS, *RANGE_OPTIONS, "versionasof", "timestampasof"} - {"branch"}
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 # Estimated bytes of the changes: the plan of the rows, which replaces the scan before the query runs, has their own estimate.
 _ESTIMATED_BYTES = 1024 * 1024
@@ -73,14 +77,21 @@ class SparkChangelog(ReadableTable):
         # Without the range, since the first snapshot of a stream that continues may be expired.
         return changelog_struct(self._selected.table)
 
-    @cached_property
-    def changes(self) -> ChangeScan:
-        """The scan of the changes."""
-        bounds = self._context["range"]
-        start, end = _bounds(self._selected, bounds)
-        return self._selected.table.changes(
+    def _changes(self, options: Mapping[str, str]) -> ChangeScan:
+        """Return the scan of the changes. Raises `InvalidInputError` for an option that selects a state of the table or a range in another way."""
+        refused = sorted(name.lower() for name in options if name.lower() in _OF_OTHER_READS)
+        if refused:
+            raise InvalidInputError(
+                f"CHANGES of {self._full_name} is read with the option {refused[0]}",
+                table=self._full_name,
+                next_step="give startingVersion, endingVersion, startingTimestamp or endingTimestamp; branch reads a branch",
+            )
+        bounds, selected = self._context["range"], with_options(self._selected, options)
+        start, end = _bounds(selected, bounds)
+        return selected.table.changes(
             start,
-            self._selected.branch if end is None else end,
+            end,
+            branch=selected.write_branch if end is None or isinstance(end, datetime) else MAIN,
             includes_start=start is not None and bounds["startingBoundInclusive"] is not False,
             includes_end=end is None or bounds["endingBoundInclusive"] is not False,
             deduplication_mode=self._deduplication,
@@ -93,7 +104,7 @@ class SparkChangelog(ReadableTable):
 
     def scan(self, query: PushedQuery) -> "SparkChangelogScan":
         """Return a scan of the changes."""
-        return SparkChangelogScan(self._spark, self._full_name, self.changes, query)
+        return SparkChangelogScan(self._spark, self._full_name, self._changes(query["options"]), query)
 
     def stream_scan(self, query: PushedQuery) -> PythonCallback:
         """Return the scan from which Spark creates a stream of the changes.

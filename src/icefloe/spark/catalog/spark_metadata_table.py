@@ -106,14 +106,7 @@ class MetadataTableScan(ConnectorScan):
 
     def _rows(self) -> Any:
         """Return a `pyarrow.Table` of the rows, or `ManifestRows` if tasks can compute them. Some rows may not match the filter; Spark evaluates it again."""
-        return self._metadata_table.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._snapshot_id())
-
-    def _snapshot_id(self) -> int | None:
-        """Return the id of the selected snapshot; None if none is selected, or the selected branch has no snapshot."""
-        if not self._selected.is_past and self._selected.branch is None:
-            return None
-        snapshot = self._selected.scan().snapshot()
-        return None if snapshot is None else snapshot.snapshot_id
+        return self._metadata_table.rows(columns=self._columns, row_filter=self._filter, snapshot_id=self._selected.selected_snapshot_id())
 
     @connector_method
     def estimate_statistics(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from icefloe.spark.scan.native_scan import native_scan, stored_bytes
 from icefloe.spark.scan.position_deletes import MOST_DELETE_BYTES, MOST_POSITIONS, DeletedRows, position_delete_bytes
 from icefloe.spark.scan.python_scan import BYTES_PER_TASK, python_rows
 from icefloe.spark.scan.read_strategy import grouped_files
-from icefloe.spark.types.spark_types import column_named, differs_by_case, quote_name, row_width, schema_to_struct
+from icefloe.spark.types.spark_types import column_named, differs_by_case, field_inside, quote_name, row_width, schema_to_struct
 from icefloe.spec.expressions.bind import bind
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.puffin.deletion_vector import DeletionVector
@@ -454,30 +454,32 @@ def with_updates(rows: DataFrame, identity: Identity, table_name: str, *, of_eac
         of_each_snapshot: Whether both rows must be changes of one snapshot.
     """
     kind, paired = column_named(CHANGE_TYPE.name), column_named(_PAIRED)
-    snapshots = [COMMIT_SNAPSHOT_ID.name] if of_each_snapshot else []
+    snapshots = [column_named(COMMIT_SNAPSHOT_ID.name)] if of_each_snapshot else []
+    types = {field.name: field.dataType for field in rows.schema.fields}
     rows = rows.withColumn(_PAIRED, F.lit(False))
     if identity.has_ids:
-        can_pair = column_named(ROW_ID.name).isNotNull()
-        rows = _with_pairs(rows, [ROW_ID.name, *snapshots], can_pair, _several(table_name, [ROW_ID.name], snapshots))
+        row_id = column_named(ROW_ID.name)
+        rows = _with_pairs(rows, [row_id, *snapshots], row_id.isNotNull(), _several(table_name, {ROW_ID.name: row_id}, snapshots))
     if identity.columns:
-        error = None if identity.has_ids else _several(table_name, identity.columns, snapshots)
-        rows = _with_pairs(rows, [*identity.columns, *snapshots], ~paired, error)
+        keys = {".".join(path): field_inside(column_named(path[0]), path[1:], types[path[0]]) for path in identity.columns}
+        error = None if identity.has_ids else _several(table_name, keys, snapshots)
+        rows = _with_pairs(rows, [*keys.values(), *snapshots], ~paired, error)
     label = F.when(kind == DELETE, UPDATE_BEFORE).otherwise(UPDATE_AFTER)
     return rows.withColumn(CHANGE_TYPE.name, F.when(paired, label).otherwise(kind)).drop(_PAIRED)
 
 
-def _with_pairs(rows: DataFrame, keys: Sequence[str], can_pair: Column, error: Column | None) -> DataFrame:
+def _with_pairs(rows: DataFrame, keys: Sequence[Column], can_pair: Column, error: Column | None) -> DataFrame:
     """Set the column `_PAIRED` for pairs of a deleted and an inserted row that are equal in the keys.
 
     Args:
         rows: The changes.
-        keys: The names of the keys.
+        keys: The keys.
         can_pair: Whether a row can be one of a pair.
         error: The error where several rows are equal; None if such rows are not paired.
     """
     kind, paired, (deleted, inserted, rank) = column_named(CHANGE_TYPE.name), column_named(_PAIRED), _HELPERS[:3]
     rows = rows.withColumn(rank, can_pair)
-    same_row = Window.partitionBy(*map(column_named, (rank, *keys)))
+    same_row = Window.partitionBy(column_named(rank), *keys)
     rows = rows.withColumns({deleted: F.count_if(kind == DELETE).over(same_row), inserted: F.count_if(kind == INSERT).over(same_row)})
     deletes, inserts = column_named(deleted), column_named(inserted)
     several = (deletes > 1) | (inserts > 1)
@@ -486,11 +488,9 @@ def _with_pairs(rows: DataFrame, keys: Sequence[str], can_pair: Column, error: C
     return rows.withColumn(_PAIRED, paired | paired_now).drop(*_HELPERS)
 
 
-def _several(table_name: str, columns: Sequence[str], snapshots: Sequence[str]) -> Column:
+def _several(table_name: str, keys: Mapping[str, Column], snapshots: Sequence[Column]) -> Column:
     """Return an expression that raises the error about several rows with the same identity."""
-    values = [part for name in columns for part in (F.lit(f", {name} = "), F.coalesce(column_named(name).cast("string"), F.lit("null")))]
-    where = (
-        [F.lit("snapshot "), column_named(snapshots[0]).cast("string"), F.lit(f" of {table_name}")] if snapshots else [F.lit(table_name)]
-    )
+    values = [part for name, key in keys.items() for part in (F.lit(f", {name} = "), F.coalesce(key.cast("string"), F.lit("null")))]
+    where = [F.lit("snapshot "), snapshots[0].cast("string"), F.lit(f" of {table_name}")] if snapshots else [F.lit(table_name)]
     text = F.concat(*where, F.lit(" changed several rows with "), F.substring(F.concat(*values), 3, _MOST_SHOWN), F.lit(_NEXT_STEP))
     return F.raise_error(text).cast("boolean")

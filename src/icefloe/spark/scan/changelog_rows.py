@@ -42,7 +42,7 @@ def check_changelog_names(schema: Schema, table_name: str) -> None:
         raise InvalidInputError(
             f"the changes of {table_name} have a column {taken[0]}, and so has the table",
             table=table_name,
-            next_step="rename the column of the table, or read its changes in Python: table.changes(...)",
+            next_step=f"rename the column of the table{'' if CHANGE_TYPE.name in taken else ', or read its changes in Python: table.changes(...)'}",
         )
 
 

@@ -74,6 +74,13 @@ class TableSelection:
         scan = scan if self.as_of_ms is None else scan.as_of(self.as_of_ms)
         return scan if self.appended_after is None else scan.appended_after(self.appended_after)
 
+    def selected_snapshot_id(self) -> int | None:
+        """Return the id of the selected snapshot; None if none is selected, or the selected branch has no snapshot. Raises the errors of `scan`."""
+        if not self.is_past and self.branch is None:
+            return None
+        snapshot = self.scan().snapshot()
+        return None if snapshot is None else snapshot.snapshot_id
+
     def text(self) -> str:
         """Return a text that is different for each selection of the same table, for keys of caches."""
         # Names are quoted to distinguish a branch `None` from no branch, and a `/` in a name from the separator.
