@@ -68,6 +68,7 @@ def test_every_change_is_a_line_of_json_with_its_snapshot(table: Table, changed:
     lines = changed()
     assert short(lines) == EVERYTHING
     first, second, _ = table.snapshots()
+    assert [*lines[0]] == ["id", "place", "_change_type", "_commit_snapshot_id", "_commit_timestamp"]
     assert lines[0]["place"] == {"city": "Bern", "zip": [1]}
     assert [line["_commit_snapshot_id"] for line in lines[:4]] == [first.snapshot_id] * 3 + [second.snapshot_id]
     assert lines[3]["_commit_timestamp"].startswith("20")

@@ -19,6 +19,7 @@ from icefloe.spec.dates_and_times import format_timestamp
 from icefloe.spec.metadata.snapshot import Snapshot
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_history import ancestors
+from icefloe.spec.schema.metadata_columns import CHANGE_TYPE, COMMIT_SNAPSHOT_ID
 from icefloe.spec.schema.schema import Schema
 
 _MICROSECONDS = 1000  # in a millisecond, the unit of the times of snapshots
@@ -88,7 +89,8 @@ class ChangeFollower:
 
     Attributes:
         table: The table; `refresh` it to see newer snapshots.
-        scan: A scan of changes with the columns, the filter and the modes; its snapshots are not used.
+        scan: A scan of changes with the columns, the filter and the modes; its snapshots are not used. The columns of `*` are those of the table, the kind of
+            the change and the snapshot.
     """
 
     table: TableReader
@@ -136,7 +138,7 @@ class ChangeFollower:
                 snapshot_id=position.snapshot_id,
                 next_step=_BEGIN_AGAIN,
             )
-        scan = replace(self.scan, metadata=self.table.metadata, io=self.table.io)
+        scan = self._scan()
         after = msgspec.structs.replace(position, lacks_rows=False)
         return CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.initial_rows(snapshot), position=after)
 
@@ -154,15 +156,21 @@ class ChangeFollower:
             IcefloeError: A file of a snapshot cannot be read.
         """
         self._check_table(position)
-        metadata = self.table.metadata
         if self._head(position.branch) is None or (last is not None and self._is_reached(last, position)):
             return
         for snapshot in self._snapshots_after(position):
             position = _position_after(position, snapshot)
-            scan = replace(self.scan, metadata=metadata, io=self.table.io, snapshots=(snapshot,))
+            scan = replace(self._scan(), snapshots=(snapshot,))
             yield CommittedChanges(snapshot=snapshot, columns=scan.projection(), rows=scan.to_arrow_batch_reader(), position=position)
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
                 return
+
+    def _scan(self) -> ChangeScan:
+        """Return the scan for the current metadata. `*` is without `_change_ordinal`, which numbers the snapshots of one read."""
+        metadata, names = self.table.metadata, self.scan.selected_fields
+        if "*" in names:
+            names = (*metadata.schema().names, CHANGE_TYPE.name, COMMIT_SNAPSHOT_ID.name, *(name for name in names if name != "*"))
+        return replace(self.scan, metadata=metadata, io=self.table.io, selected_fields=names)
 
     def _check_table(self, position: FeedPosition) -> None:
         table_uuid, name = str(self.table.metadata.table_uuid), self.table.full_name
