@@ -72,8 +72,11 @@ print(len(lake.load_table("db.t").sort_order().fields))
 """
 
 
+# The JVM ends while it has not read a request of another thread, as those by which Py4J releases objects.
 QUIET = """
-import sys
+import os, signal, subprocess, sys
+from contextlib import suppress
+from threading import Thread
 import pyarrow as pa
 import icefloe.spark
 from icefloe import SqlCatalog
@@ -83,6 +86,13 @@ lake.create_table("db.t", pa.schema([("id", pa.int64())]))
 spark = icefloe.spark.session({"spark.driver.memory": "700m"}, master="local[1]", catalogs={"lake": lake})
 spark.sql("INSERT INTO lake.db.t SELECT id FROM range(10)").collect()
 print(spark.table("lake.db.t").count())
+process = spark._jvm.java.lang.ProcessHandle.current().pid()
+os.kill(process, signal.SIGSTOP)
+def request():
+    with suppress(Exception):
+        spark._jvm.java.lang.System.nanoTime()
+Thread(target=request, daemon=True).start()
+subprocess.Popen(["sh", "-c", f"sleep 2; kill -9 {process}"])
 """
 
 

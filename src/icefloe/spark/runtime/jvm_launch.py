@@ -6,6 +6,7 @@ the flag. PySpark connects to the JVM through the environment variables that it 
 """
 
 import atexit
+import logging
 import os
 import shlex
 import shutil
@@ -132,6 +133,8 @@ def _end(process: Any) -> None:
     if gateway is not None:
         # The JVM is ending. Py4J must no longer notify it of objects that Python releases, because it would log errors.
         gateway.gateway_client.is_connected = False
+        # It logs a request that is under way as an error of the root logger.
+        logging.getLogger().addFilter(lambda record: record.module != "java_gateway")
     process.stdin.close()
     try:
         process.wait(END_SECONDS)
