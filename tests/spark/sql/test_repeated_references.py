@@ -20,7 +20,7 @@ from icefloe.spark.attach_catalog import attach
 from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback
 from icefloe.spark.bridge.gateway import has_accelerator, jvm_of, new_object
 from icefloe.spark.catalog import attached_catalogs
-from icefloe.spark.scan import read_strategy, scan_plans, spark_scan
+from icefloe.spark.scan import pushed_scan, read_strategy, scan_plans, spark_scan
 from icefloe.spark.scan.scan_plans import ScanCache
 from icefloe.table.table import Table
 
@@ -299,7 +299,7 @@ def test_a_statement_without_new_state_computes_nothing_again(tables: SqlCatalog
     text = joined(["lake.db.t1", "lake.db.t2"])
     rows = sql(text)
     for module, name in (
-        (spark_scan, "true_of_all_rows"),
+        (pushed_scan, "true_of_all_rows"),
         (spark_scan, "stored_bytes"),
         (spark_scan, "constant_columns"),
         (spark_scan, "plan_of_rows"),

@@ -23,7 +23,9 @@ from icefloe.io.manifest_cache import clear_manifest_caches
 from icefloe.spark.attach_catalog import attach
 from icefloe.spark.jobs import map_job
 from icefloe.spark.jobs.spark_jobs import run_job
-from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
+from icefloe.spark.scan.pushed_scan import PushedScan
+from icefloe.spark.scan.scan_plans import ScanPlans
+from icefloe.spark.scan.spark_scan import SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.table import Table

@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 from tests.spark.merge_on_read import delete_keys, delete_positions
 
 from icefloe import SqlCatalog
-from icefloe.spark.scan.spark_scan import PushedScan, ScanPlans, SparkScan
+from icefloe.spark.scan.pushed_scan import PushedScan
+from icefloe.spark.scan.scan_plans import ScanPlans
+from icefloe.spark.scan.spark_scan import SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import schema_to_struct
 from icefloe.spec.schema.schema import Schema

@@ -19,7 +19,7 @@ from icefloe.procedures.procedure import Flag, Procedure, Rows, Text, Texts, pro
 from icefloe.spark.catalog.spark_metadata_table import MetadataTableScan, SparkMetadataTable
 from icefloe.spark.scan.change_feed import changes_frame
 from icefloe.spark.scan.read_options import PushedQuery, check_read_options, warn_of_read_options
-from icefloe.spark.scan.spark_scan import metadata_columns
+from icefloe.spark.scan.readable_table import metadata_columns
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, TableSelection, with_options
 from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import ListType, NestedField, StringType

@@ -24,7 +24,8 @@ from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.native_scan import optimized_plan
 from icefloe.spark.scan.read_options import PushedQuery
-from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.readable_table import ReadableTable
+from icefloe.spark.scan.spark_scan import ConnectorScan, statistics
 from icefloe.spark.scan.stream_options import first_snapshot_of_clause, stream_deduplication
 from icefloe.spark.scan.table_selector import RANGE_OPTIONS, SELECTING_OPTIONS, TableSelection, with_options
 from icefloe.spark.types.spark_types import wkb_to_geo

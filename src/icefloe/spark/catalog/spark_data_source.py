@@ -49,7 +49,8 @@ from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.read_strategy import read
-from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.readable_table import ReadableTable
+from icefloe.spark.scan.spark_scan import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version
 from icefloe.spark.types.spark_types import quote_name, schema_to_struct
 from icefloe.spark.write.sql_write import Write

@@ -19,7 +19,8 @@ from icefloe.spark.scan.filter_pushdown import pruning_filter
 from icefloe.spark.scan.function_pushdown import LocalDays
 from icefloe.spark.scan.metadata_table_job import in_spark_form, is_worth_a_job, rows_by_job
 from icefloe.spark.scan.read_options import PushedQuery, planning_mode
-from icefloe.spark.scan.spark_scan import ConnectorScan, ReadableTable, statistics
+from icefloe.spark.scan.readable_table import ReadableTable
+from icefloe.spark.scan.spark_scan import ConnectorScan, statistics
 from icefloe.spark.scan.table_selector import TableSelection, with_options
 from icefloe.spark.types.spark_types import quote_name, schema_to_struct
 from icefloe.spec.schema.schema import Schema

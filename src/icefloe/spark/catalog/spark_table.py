@@ -20,10 +20,12 @@ from icefloe.spark.catalog.column_defaults import default_texts
 from icefloe.spark.row_level.operation import RowLevelTable
 from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream, StreamScan
 from icefloe.spark.scan.partitioned_scan import partitioned_scan
+from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.read_options import PushedQuery, reports_partitions
+from icefloe.spark.scan.readable_table import metadata_columns
 from icefloe.spark.scan.runtime_filtered_scan import runtime_filtered_scan
 from icefloe.spark.scan.scan_plans import ScanCache, ScanPlans
-from icefloe.spark.scan.spark_scan import ConnectorScan, PushedScan, SparkScan, metadata_columns
+from icefloe.spark.scan.spark_scan import ConnectorScan, SparkScan
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.types.spark_types import quote_name, schema_to_struct, with_geo_types
 from icefloe.spec.metadata.snapshot_manifests import table_partition_type

@@ -32,7 +32,8 @@ from icefloe.spark.bridge.messages import RowLevelOperationInfo
 from icefloe.spark.bridge.spark_errors import FilesReplacedError
 from icefloe.spark.row_level.changed_rows_job import RowOrdinals, Unmatched, none_unmatched, row_ordinals, write_changed_rows
 from icefloe.spark.row_level.merge_planner import INSERT_JOINS, MERGE_JOINS, StatementRows, plan_merge_rows
-from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable, ScanSource
+from icefloe.spark.scan.pushed_scan import PushedScan
+from icefloe.spark.scan.readable_table import ReadableTable, ScanSource
 from icefloe.spark.write.formatted_rows import RowsInForm
 from icefloe.spark.write.sql_write import branch_of, statement_counts
 from icefloe.spark.write.write_builder import SparkWriteBuilder, WritableTable

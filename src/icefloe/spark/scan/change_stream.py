@@ -19,9 +19,10 @@ from icefloe.spark.bridge.callback import PythonCallback, connector_method
 from icefloe.spark.bridge.gateway import new_object
 from icefloe.spark.scan.changelog_rows import changelog_rows, changelog_struct, check_changelog_names
 from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream, StreamScan
+from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.read_options import PushedQuery, changes_need_stream, is_tolerant
+from icefloe.spark.scan.readable_table import ReadableTable
 from icefloe.spark.scan.scan_plans import ScanPlans
-from icefloe.spark.scan.spark_scan import PushedScan, ReadableTable
 from icefloe.spark.scan.stream_batches import StreamBatches
 from icefloe.spark.scan.stream_options import change_stream_rules, deduplication_of, first_snapshot_of, updates_are_computed
 from icefloe.spark.scan.table_selector import TableSelection

@@ -16,9 +16,9 @@ from icefloe.spark.bridge.callback import ConnectorObject, connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.bridge.messages import LimitsMessage
 from icefloe.spark.scan.native_scan import partitioned_files
+from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.read_options import is_tolerant, session_for
 from icefloe.spark.scan.read_strategy import grouped_files, rows_through_python
-from icefloe.spark.scan.spark_scan import PushedScan
 from icefloe.spark.scan.stream_batches import StreamBatches
 from icefloe.spark.types.spark_types import has_geo_type, schema_to_struct, wkb_to_geo
 from icefloe.spec.schema.schema import Schema

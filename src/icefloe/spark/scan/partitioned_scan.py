@@ -18,8 +18,8 @@ from icefloe.spark.bridge.messages import Expression
 from icefloe.spark.functions.spark_functions import function_of_width
 from icefloe.spark.scan.metadata_column_values import OWN_PREFIX, as_constant
 from icefloe.spark.scan.native_scan import FileValues
+from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.runtime_filtered_scan import RuntimeFilteredScan, can_read_partitions
-from icefloe.spark.scan.spark_scan import PushedScan
 from icefloe.spark.types.spark_types import has_geo_type, quote_name, schema_to_struct
 from icefloe.spec.manifest.manifest_columns import partition_column
 from icefloe.spec.partitioning.partition_spec import PartitionField

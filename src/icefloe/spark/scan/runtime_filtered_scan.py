@@ -19,10 +19,11 @@ from icefloe.spark.bridge.callback import connector_method
 from icefloe.spark.bridge.gateway import executors_have_classes
 from icefloe.spark.bridge.messages import Expression
 from icefloe.spark.scan.native_scan import FileValues, ScanFileGroup, partitioned_files
+from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.read_options import session_for
 from icefloe.spark.scan.read_strategy import grouped_files
 from icefloe.spark.scan.reader_names import names_for_the_reader
-from icefloe.spark.scan.spark_scan import PushedScan, SparkScan
+from icefloe.spark.scan.spark_scan import SparkScan
 from icefloe.spark.types.spark_types import has_geo_type
 from icefloe.spec.arrow_values import numpy_of
 from icefloe.spec.partitioning.transforms import UnknownTransform, VoidTransform

@@ -1,36 +1,27 @@
-"""The Python side of Spark's scan builder and scans: `ScanSource` receives the pushed query; `SparkScan` is the scan of a table's rows.
+"""Spark's scans: `ConnectorScan` is the base class of all of them, and `SparkScan` is the scan of a table's rows.
 
-`ReadableTable` and `ConnectorScan` are the base classes of all tables and scans in Spark SQL; the classes for metadata tables are in `spark/catalog`.
-`PushedScan` is the query that Spark pushed, with the filters, planned files and aggregates that result from it. `bridge/java/SparkRule.java` replaces a scan in
-the query's plan by the result of its method `rows` before Spark runs the query.
-
-`icefloe/scan` plans scans, `read_strategy.py` reads the rows, and `aggregate_pushdown.py` computes aggregates from metadata. Spark also evaluates every filter
-on the rows, except filters that are true for every row of the planned files. Spec: Scan Planning; Column Projection.
+`pushed_scan.py` has the query of a scan and its planned files, and `read_strategy.py` reads the rows. `bridge/java/SparkRule.java` replaces a scan in the
+query's plan by the result of its method `rows` before Spark runs the query. Spec: Scan Planning; Column Projection.
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 Spark's users know it by this letter
-from pyspark.sql.types import ArrayType, DataType, LongType, MapType, StructField
+from pyspark.sql.types import ArrayType, DataType, MapType
 from pyspark.sql.types import StructType as SparkStruct
 
-from icefloe.errors import UnsupportedFeatureError
 from icefloe.operations.data_scan import DataScan
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.filter_estimate import kept_share
 from icefloe.scan.scan_plan import ScanPlan
-from icefloe.spark.bridge.callback import ConnectorObject, PythonCallback, connector_method
-from icefloe.spark.bridge.messages import Expression, FirstRows, ReadQuery
-from icefloe.spark.scan.aggregate_pushdown import AggregateNotPushed, aggregate_values, needs_statistics, one_row, parse_aggregates
-from icefloe.spark.scan.filter_pushdown import bucket_filters, prune_buckets, to_expressions, true_of_all_rows
-from icefloe.spark.scan.function_pushdown import LocalDays
+from icefloe.spark.bridge.callback import ConnectorObject, connector_method
+from icefloe.spark.bridge.messages import Expression, FirstRows
+from icefloe.spark.scan.aggregate_pushdown import one_row
 from icefloe.spark.scan.native_scan import keep_in_jvm, optimized_plan, stored_bytes
 from icefloe.spark.scan.optimizer_statistics import (
     column_statistics,
@@ -39,271 +30,26 @@ from icefloe.spark.scan.optimizer_statistics import (
     needs_bounds_of_keys,
     unique_columns,
 )
-from icefloe.spark.scan.ordered_limit import order_of, plan_of_first_rows
+from icefloe.spark.scan.ordered_limit import order_of
+from icefloe.spark.scan.pushed_scan import PushedScan
 from icefloe.spark.scan.read_options import (
-    OPTIONS_OF_CLAUSE,
     PushedQuery,
-    check_read_mode,
-    check_read_options,
     estimates_sizes,
-    is_tolerant,
-    planning_mode,
-    pushes_aggregates,
     reports_statistics,
     session_for,
-    warn_of_read_options,
-    warn_of_settings,
 )
 from icefloe.spark.scan.read_strategy import plan_of_rows, planned_rows
-from icefloe.spark.scan.scan_plans import BYTES_OF_A_FILE_IN_THE_JVM, ScanPlans
-from icefloe.spark.scan.table_sample import plan_of_sample
-from icefloe.spark.scan.table_selector import TableSelection, with_options
-from icefloe.spark.types.spark_types import column_named, has_geo_type, schema_to_struct, wkb_to_geo
-from icefloe.spec.expressions.bind import bind, predicates
-from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression, NotNull, all_of
+from icefloe.spark.scan.scan_plans import BYTES_OF_A_FILE_IN_THE_JVM
+from icefloe.spark.types.spark_types import column_named, has_geo_type, wkb_to_geo
+from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.metadata.snapshot_manifests import table_partition_type
 from icefloe.spec.metadata.table_metadata import TableMetadata
 from icefloe.spec.partitioning.transforms import IdentityTransform
-from icefloe.spec.schema.metadata_columns import DELETED, LAST_UPDATED_SEQUENCE_NUMBER, METADATA_COLUMNS, PARTITION_NAME, partition_column
-from icefloe.spec.schema.schema import Schema, walk
+from icefloe.spec.schema.metadata_columns import DELETED, METADATA_COLUMNS, PARTITION_NAME, partition_column
+from icefloe.spec.schema.schema import Schema
 from icefloe.spec.types import IcebergType, ListType, NestedField, StructType
 from icefloe.spec.types import MapType as IcebergMap
-
-
-class ScanSource(ConnectorObject, ABC):
-    """A table or row-level operation from which Spark builds scans. `bridge/java/SparkScanBuilder.java` collects the query that Spark pushes down."""
-
-    @connector_method
-    def remaining_filters(self, query: ReadQuery) -> list[int]:
-        """Return the indexes of the pushed predicates that Spark must evaluate on every row."""
-        table, operation = self._read_table()
-        return [index for index, holds in enumerate(table.filters({**query, "operation": operation})) if not holds]
-
-    @connector_method
-    def aggregate_schema(self, query: ReadQuery) -> str | None:
-        """Return the schema of the aggregates in Spark's JSON if they can be computed from metadata only; otherwise None."""
-        table, operation = self._read_table()
-        return table.aggregate({**query, "operation": operation})
-
-    @connector_method
-    def build_scan(self, query: ReadQuery) -> PythonCallback:
-        """Return a scan for the pushed query.
-
-        Raises:
-            InvalidInputError: An option of the read seems misspelt.
-        """
-        table, operation = self._read_table()
-        is_stream = query.get("is_stream", False)
-        if operation is None:
-            table.check_read(query, is_stream=is_stream)
-        return (table.stream_scan if is_stream else table.scan)(
-            {**query, "operation": operation, "schema": table.read_schema(query.get("schema"))}
-        )
-
-    @abstractmethod
-    def _read_table(self) -> tuple["ReadableTable", str | None]:
-        """Return the table to read, and the name of the row-level operation that reads it; the name is None for a query."""
-
-
-class ReadableTable(ScanSource):
-    """A table that Spark can read.
-
-    Unless a subclass overrides `filters` and `aggregate`, Spark evaluates all pushed filters on every row too, and computes aggregates from the rows.
-    """
-
-    interfaces: ClassVar[tuple[str, ...]] = ("catalog.SupportsRead",)
-    _spark: SparkSession
-    prunes_nested = False  # whether a scan may leave out parts of nested columns
-    has_changes = False  # whether the rows are changes of another table
-
-    @abstractmethod
-    def schema_json(self) -> str:
-        """Return the table's columns as a struct in Spark's JSON."""
-
-    def filters(self, query: PushedQuery) -> list[bool]:
-        """Return for each pushed predicate whether it is true for every row of the planned files, so that Spark need not evaluate it."""
-        return [False for _ in query["filters"]]
-
-    def aggregate(self, _: PushedQuery) -> str | None:
-        """Return the schema of the aggregates in Spark's JSON if they can be computed from metadata only; otherwise None."""
-        return None
-
-    def metadata_fields(self) -> Sequence[NestedField]:
-        """Return the table's metadata columns, which a query may use by name, but which `*` does not include."""
-        return ()
-
-    @abstractmethod
-    def scan(self, query: PushedQuery) -> PythonCallback:
-        """Return the scan of a pushed query."""
-
-    def stream_scan(self, _: PushedQuery) -> PythonCallback:
-        """Return the scan from which Spark creates a stream of the table. Raises `UnsupportedFeatureError` unless the table can be read as a stream."""
-        raise UnsupportedFeatureError("this table cannot be read as a stream", next_step="read it with spark.read")
-
-    def check_read(self, query: ReadQuery, *, is_stream: bool) -> None:
-        """Warn about settings and options without effect. Raises `InvalidInputError` for an option that seems misspelt, or a read mode of other tables."""
-        warn_of_settings(self._spark, query["settings"])
-        warn_of_read_options(self._spark, query["options"], is_stream=is_stream, has_changes=self.has_changes)
-        check_read_options(query["options"], *(OPTIONS_OF_CLAUSE if self.has_changes else ()))
-        if not self.has_changes:
-            check_read_mode(query["options"], str(self.constants()["name"]), is_stream=is_stream)
-
-    def read_schema(self, required: str | None) -> str:
-        """Return the columns to read as a struct in Spark's JSON. Unless `prunes_nested`, needed columns are read with all their nested fields.
-
-        Args:
-            required: The columns that Spark needs, without unneeded nested fields, as a struct in Spark's JSON; None for all columns.
-        """
-        if required is None or self.prunes_nested:
-            return required or self.schema_json()
-        fields_by_name = {field["name"]: field for field in json.loads(self.schema_json())["fields"]}
-        fields_by_name |= {field.name: field.jsonValue() for field in spark_fields(self.metadata_fields())}
-        fields = [fields_by_name[field["name"]] for field in json.loads(required)["fields"]]
-        return json.dumps({"type": "struct", "fields": fields})
-
-    def _read_table(self) -> tuple["ReadableTable", str | None]:
-        return self, None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PushedScan:
-    """A query that Spark pushed to a scan of a table, with the filters, files and aggregates that result from it.
-
-    Attributes:
-        spark: The session of the query.
-        selected: The table and its state that the name or a time travel clause selects; options of the query may select another state.
-        query: The pushed query; see `PushedQuery`.
-        plans: The plans of the table, which statements may share.
-    """
-
-    spark: SparkSession
-    selected: TableSelection
-    query: PushedQuery
-    plans: ScanPlans
-
-    @cached_property
-    def key(self) -> tuple[str, str]:
-        """Two texts, of the selection and of the query. Together with the state of the table, they determine all that a scan computes."""
-        return self.selected.text(), json.dumps(self.query)
-
-    @cached_property
-    def scan(self) -> DataScan:
-        """The scan of the selected snapshot, with the schema that Spark has read and with all pushed filters that have an Iceberg expression."""
-        if not self.filters:
-            return self._unfiltered_scan
-        return self._unfiltered_scan.filter(all_of([expression for expression in self._expressions if expression is not None]))
-
-    @cached_property
-    def _unfiltered_scan(self) -> DataScan:
-        selection = with_options(self.selected, self.query["options"])
-        scan = replace(selection.scan(), tolerant=is_tolerant(self.query))
-        if self.query.get("operation") is not None or LAST_UPDATED_SEQUENCE_NUMBER.name in self.query.get("schema", ""):
-            scan = scan.planned_here()  # these options need the sequence numbers of files, which a server does not send
-        # Spark has read the columns of the table before it passes options.
-        return scan if selection is self.selected else replace(scan, by_table_schema=True)
-
-    @cached_property
-    def filters(self) -> Sequence[Mapping[str, Any]]:
-        """The pushed predicates, in the JSON of `bridge/java/ConnectorJson.java`."""
-        return self.query.get("filters") or ()
-
-    @cached_property
-    def _expressions(self) -> list[BooleanExpression | None]:
-        """The Iceberg expression for each pushed predicate; None if there is no such expression."""
-        return self._to_expressions(self.filters)
-
-    def _to_expressions(self, predicates: Sequence[Mapping[str, Any]]) -> list[BooleanExpression | None]:
-        zone = self.query.get("zone")
-        return to_expressions(predicates, self._unfiltered_scan.schema(), None if zone is None else partial(LocalDays, self.spark, zone))
-
-    def plan(self, *, include_statistics: bool = False) -> ScanPlan:
-        """Return the planned files, without files whose buckets do not match, that are not in a sample, or that cannot have one of the first rows.
-
-        Args:
-            include_statistics: Whether the plan has the statistics of all columns, and not only of the columns in the filter.
-        """
-        mode = planning_mode(self.query, self.selected.table.metadata.properties)
-        rows: FirstRows | None = self.query.get("first_rows")
-        order = None if rows is None else order_of(rows, self._unfiltered_scan.schema())
-        ordered = frozenset[int]() if order is None else frozenset([order.field_id])
-        plan = self.plans.plan(self.scan, mode, include_statistics=include_statistics, statistics_of=ordered)
-        plan = prune_buckets(plan, bucket_filters(self.filters, plan.schema), self.scan.metadata)
-        if "sample" in self.query:
-            plan = plan_of_sample(plan, self.query["sample"])
-        if rows is None or order is None:
-            return plan
-        return plan_of_first_rows(plan, rows, order, self._to_expressions(rows["filters"]), self.scan.metadata)
-
-    def first_files(self, limit: int) -> ScanPlan:
-        """Return a plan of as many of the first files as are needed for `limit` rows. Use it only if Spark evaluates no filter on the rows.
-
-        Without filters, only the manifests of these files are read; with filters, the whole scan is planned first.
-        """
-        if self.filters or "sample" in self.query:
-            return self.plan().first_files(limit)
-        mode = planning_mode(self.query, self.selected.table.metadata.properties)
-        return self.plans.plan(self.scan, mode, enough_rows=limit).first_files(limit)
-
-    def filters_true_of_all_rows(self) -> list[bool]:
-        """Return for each pushed filter whether it is true for every row of the planned files, so that Spark need not evaluate it.
-
-        For the scan of a row-level operation, Spark must evaluate all filters, so that the results are False.
-        """
-        if self.query.get("operation") is not None:
-            return [False for _ in self.filters]
-        return self.plans.get_or_compute(("filters", *self.key), self._filters_true_of_all_rows)
-
-    def _filters_true_of_all_rows(self) -> list[bool]:
-        if not any(self._expressions):
-            return [False for _ in self._expressions]
-        are_true = true_of_all_rows(self.plan(), self._expressions, self.scan.metadata)
-        schema = self._unfiltered_scan.schema()
-        if not any("`" in path[-1] for path, _ in walk(schema.fields) if len(path) > 1):
-            return are_true
-        # A filter on a struct field that Spark does not evaluate fails if another field of the struct has a backtick in its name (seen on 4.3).
-        are_tested = (() if expression is None else predicates(bind(expression, schema)) for expression in self._expressions)
-        return [is_true and all(len(test.path) == 1 for test in tests) for is_true, tests in zip(are_true, are_tested, strict=True)]
-
-    def non_null_columns(self) -> frozenset[int]:
-        """Return for a query the ids of top-level columns that a query filters by IS NOT NULL and that have no nulls in the planned files."""
-        if self.query.get("operation") is not None:
-            return frozenset()
-        filters = zip(self._expressions, self.filters_true_of_all_rows(), strict=True)
-        tests = (
-            bind(expression, self._unfiltered_scan.schema()) for expression, holds in filters if holds and isinstance(expression, NotNull)
-        )
-        return frozenset(test.field.field_id for bound in tests for test in predicates(bound) if len(test.path) == 1)
-
-    def aggregates(self) -> tuple[SparkStruct, list[tuple[NestedField | None, Any]]]:
-        """Compute the pushed aggregates from metadata.
-
-        Returns:
-            The Spark struct of the aggregates; and for each aggregate a tuple of the column whose type the value has (None for a count), and the value.
-
-        Raises:
-            AggregateNotPushed: Metadata does not have the exact value of an aggregate, the push-down is turned off, or a row-level operation reads the table.
-        """
-        if self.query.get("operation") is not None or not pushes_aggregates(self.query):
-            raise AggregateNotPushed
-        aggregates = parse_aggregates(self.query["aggregation"], self.scan.schema())
-        rows = None if self.filters or "sample" in self.query or needs_statistics(aggregates) else self.scan.listed_rows()
-        values = (
-            [rows for _ in aggregates]
-            if rows is not None
-            else aggregate_values(aggregates, self.plan(include_statistics=needs_statistics(aggregates)))
-        )
-        columns = [None if kind.startswith("Count") else field for kind, field in aggregates]
-        types = [LongType() if field is None else schema_to_struct(Schema(field), field_ids=False)[0].dataType for field in columns]
-        struct = SparkStruct([StructField(f"aggregate {index}", kind) for index, kind in enumerate(types)])
-        return struct, list(zip(columns, values, strict=True))
-
-    def aggregate_schema(self) -> str | None:
-        """Return the struct of the pushed aggregates in Spark's JSON; None if `aggregates` cannot compute them."""
-        try:
-            return self.aggregates()[0].json()
-        except AggregateNotPushed:
-            return None
 
 
 class ConnectorScan(ConnectorObject):
@@ -508,28 +254,6 @@ class SparkScan(ConnectorScan):
         """Return the size of a row in bytes that Spark estimates from the types of the columns."""
         struct = self._pushed.spark._jsparkSession.parseDataType(self._schema)
         return int(struct.defaultSize()) + 8
-
-
-def spark_fields(fields: Sequence[NestedField]) -> Sequence[StructField]:
-    """Convert columns to fields of a Spark struct, without field ids."""
-    return schema_to_struct(Schema(*fields), field_ids=False).fields
-
-
-def metadata_columns(fields: Sequence[NestedField]) -> list[dict[str, Any]]:
-    """Describe metadata columns for Spark's connector interface: a dict for each column, with `name`, `dataType` (in Spark's JSON), `isNullable` and `comment`.
-
-    The descriptions have no metadata JSON, which Spark would parse for every reference to a table. Without it, Spark preserves the values of metadata columns
-    for updated rows, as row-level operations need for the columns that identify rows.
-    """
-    return [
-        {
-            "name": field.name,
-            "dataType": field.dataType.json(),
-            "isNullable": field.nullable,
-            "comment": field.metadata.get("comment"),
-        }
-        for field in spark_fields(fields)
-    ]
 
 
 def statistics(rows: int | None, size: int, columns: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:

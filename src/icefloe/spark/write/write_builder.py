@@ -20,8 +20,8 @@ from icefloe.spark.bridge.callback import THIS, ConnectorObject, connector_metho
 from icefloe.spark.bridge.catalyst_plan import rows_of, session_of
 from icefloe.spark.bridge.messages import Expression, MergeReads, WriteInfo
 from icefloe.spark.scan.filter_pushdown import to_expressions
+from icefloe.spark.scan.readable_table import ReadableTable
 from icefloe.spark.scan.spark_cache import recache
-from icefloe.spark.scan.spark_scan import ReadableTable
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spark.write.sql_write import Write, branch_of, options_of_write, run_write, statement_counts
 from icefloe.spark.write.stream_write import output_mode, write_epoch
