@@ -13,7 +13,7 @@ from pyspark.errors import IllegalArgumentException, UnsupportedOperationExcepti
 from pyspark.sql import DataFrame, SparkSession
 from tests.combinations import repetitions
 from tests.repetitions import ALL
-from tests.spark.sql.conftest import Run, append
+from tests.spark.sql.conftest import Run, append, create
 
 import icefloe.inspect
 from icefloe import LongType, NestedField, Schema, SqlCatalog, TimestampNanoType
@@ -92,6 +92,29 @@ def test_a_column_without_nulls_has_a_null_test_in_the_plan(sql: Run, events: Ta
     rows = sql(query)
     events.append(pa.table({"id": pa.array([None], pa.int64()), "day": [date(2024, 1, 3)], "v": [1.0]}))
     assert sorted(sql(query)) == sorted(rows)
+
+
+def test_columns_that_a_filter_keeps_without_nulls_have_none_in_the_query(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    create(lake, "id BIGINT, other BIGINT, s STRUCT<a: BIGINT>", format_version="3", **{"write.delete.mode": "merge-on-read"})
+    rows = [(number if number % 3 else None, number if number % 4 else None, {"a": number if number % 5 else None}) for number in range(60)]
+    append(lake, rows[:30])
+    sql("DELETE FROM lake.db.t WHERE id < 10")
+    append(lake, rows[30:])  # a file without deleted rows
+    frame = spark.sql("SELECT id, other, s, s.a FROM lake.db.t WHERE id IS NOT NULL AND s.a > 0 AND (other IS NOT NULL OR id > 20)")
+    output = frame._jdf.queryExecution().optimizedPlan().output()
+    assert {output.apply(place).name(): output.apply(place).nullable() for place in range(4)} == {
+        "id": False,
+        "other": True,
+        "s": True,
+        "a": True,
+    }
+    kept = [row for row in rows if row[0] is not None and row[0] >= 10 and row[2]["a"] and (row[1] is not None or row[0] > 20)]
+    assert sorted((row.id, row.other, row.s.a, row.a) for row in frame.collect()) == sorted(
+        (*row[:2], row[2]["a"], row[2]["a"]) for row in kept
+    )
+    joined = "SELECT count(*), count(t.other) FROM lake.db.t JOIN lake.db.t AS u ON t.other = u.id WHERE t.id > 30"
+    ids = {row[0] for row in rows if row[0] is not None and row[0] >= 10}
+    assert sql(joined) == [(number := sum(row[0] is not None and row[0] > 30 and row[1] in ids for row in rows), number)]
 
 
 def test_a_filter_that_is_true_of_all_planned_rows_is_not_evaluated(sql: Run, events: Table) -> None:

@@ -94,6 +94,7 @@ SOURCES = (
     "OrderedLimit",
     "SubqueryScans",
     "VariantExtractions",
+    "NonNullColumns",
     "SparkRule",
     "RowStatement",
     "RowStatementRule",

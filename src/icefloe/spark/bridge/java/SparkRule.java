@@ -46,6 +46,7 @@ import scala.runtime.AbstractFunction1;
 
 /** The last rule of Spark's optimizer: it replaces planned scans by plans of their rows, functions of catalogs by Catalyst expressions, and writes that Spark cannot run by commands. */
 public final class SparkRule extends Rule {
+  private boolean hasScans; // whether the rows of a scan were replaced
   private boolean hasOtherRows; // whether the rows of a scan were replaced by a plan other than columns of a scan of files
   private boolean hasVariants; // whether the rows of a scan have a column of variants, or a struct with one
   private Set clustered = Collections.EMPTY_SET; // ids of columns by which plans above the current node join, group or partition rows, or prune files
@@ -58,8 +59,9 @@ public final class SparkRule extends Rule {
 
   private LogicalPlan replaced(LogicalPlan plan) {
     LogicalPlan replaced = replace(new JoinHints().hinted(plan));
-    // Spark's filters are now above the new plans. Spark's planner pushes them into a scan whose columns are renamed; into other plans, such as unions, they must be pushed here.
-    if (hasOtherRows) replaced = PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced));
+    if (!hasScans) return replaced;
+    // Spark's filters are now above the new plans.
+    replaced = (LogicalPlan) new NonNullColumns().apply(PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced)));
     return hasVariants ? withExtractions(replaced) : replaced;
   }
 
@@ -241,6 +243,7 @@ public final class SparkRule extends Rule {
 
   /** Returns the rows with the names and ids that the rest of the query refers to. */
   private LogicalPlan named(LogicalPlan rows, Seq names) {
+    hasScans = true;
     if (isBareScan(rows)) return ofScan((Project) rows, names);
     hasOtherRows = true;
     ArrayList columns = new ArrayList();
