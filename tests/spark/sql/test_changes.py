@@ -251,6 +251,28 @@ def test_updates_are_found_by_keys_inside_of_structs_in_every_way(
     assert sorted(tuple(row) for row in rows) == sorted(NESTED_KEY_CHANGES * len(WAYS))
 
 
+def test_changes_are_counted_and_read_without_their_kinds_in_every_way(
+    spark: SparkSession, sql: Run, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.string())])
+    table = lake.create_table("db.t", schema, properties={"write.merge.mode": "copy-on-write"})
+    table.append(pa.table({"id": range(5), "v": ["a"] * 5}, schema=schema))
+    table.upsert(pa.table({"id": [2], "v": ["b"]}, schema=schema), ["id"])
+    start = table.snapshots()[0].snapshot_id
+    counts = []
+    for limits, mode, updates in product(WAYS.values(), ("dropCarryovers", "netChanges"), (False, True)):
+        scan = table.changes(start, deduplication_mode=mode, compute_updates=updates, identifier_columns=["id"])
+        with monkeypatch.context() as patch:
+            for name, limit in limits.items():
+                patch.setattr(change_feed, name, limit)
+            counts.append(changes_frame(spark, scan.select()).agg(F.count("*")))
+            counts.append(changes_frame(spark, scan.select("id")).agg(F.sum("id") - 2))
+    assert [row[0] for row in reduce(DataFrame.unionAll, counts).collect()] == [2] * len(counts)
+    if spark.version >= "4.2":
+        clause = f"lake.db.t CHANGES FROM VERSION {start} EXCLUSIVE WITH (deduplicationMode = 'netChanges')"
+        assert sql(f"SELECT count(*) FROM {clause}") == [(2,)]
+
+
 def test_copied_rows_of_a_table_of_maps_with_any_names_are_found_in_many_partitions(
     spark: SparkSession, lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

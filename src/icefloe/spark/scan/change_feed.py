@@ -41,6 +41,7 @@ from icefloe.spec.manifest.data_file import FileContent
 from icefloe.spec.puffin.deletion_vector import DeletionVector
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
 from icefloe.spec.schema.metadata_columns import (
+    CHANGE_ORDINAL,
     CHANGE_TYPE,
     COMMIT_SNAPSHOT_ID,
     COMMIT_TIMESTAMP,
@@ -82,6 +83,8 @@ def changes_frame(spark: SparkSession, scan: ChangeScan, plans: Sequence[Snapsho
         UnsupportedTypeError: This Spark has no type for a column.
         EngineError: The session has no JVM.
     """
+    if not scan.projection().fields:  # Arrow batches without columns have no row count
+        return changes_frame(spark, scan.select(CHANGE_ORDINAL.name), plans).select()
     return _ChangeFrame(spark, scan).frame(list(scan.plan()) if plans is None else plans)
 
 
@@ -138,6 +141,8 @@ class _ChangeFrame:
         rows = python_rows(self.spark, tasks, reader, self.scan.table_name, size, ())
         if not self.scan.computes_updates:
             return rows
+        if CHANGE_TYPE.name not in self.scan.projection().names:  # the error is raised where the kinds of changes are read
+            return rows.drop(ERROR.name)
         error, kind = column_named(ERROR.name), column_named(CHANGE_TYPE.name)
         return rows.withColumn(CHANGE_TYPE.name, F.when(error.isNotNull(), F.raise_error(error).cast("string")).otherwise(kind)).drop(
             ERROR.name
