@@ -18,6 +18,7 @@ from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatal
 from icefloe.spark.connect.python_data_source import IcefloeSource
 from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream
 from icefloe.spark.scan.table_selector import TableSelection
+from icefloe.spec.types import LongType, NestedField, StructType
 from icefloe.table import Table
 
 pytestmark = pytest.mark.spark
@@ -114,6 +115,20 @@ def test_a_query_of_what_is_available_ends_at_the_snapshot_of_its_start(lake: Sq
     second = begin()
     assert second.metrics(end)["numRowsOutstanding"] == "1"
     assert second.next_offset(end, limits) not in (None, end)
+
+
+def test_new_columns_are_named_once_also_inside_of_others(lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
+    table = new_table(lake)
+    table.append(rows(1))
+    of_query = SparkMicroBatchStream(SimpleNamespace(query={"options": {}}, selected=TableSelection(table=lake.load_table("db.t"))))  # type: ignore[arg-type]
+    limits: Any = {"files": None, "rows": None, "bytes": None}
+    with table.update_schema() as update:
+        update.add_column(("nested", "c"), "string")
+        update.add_column("more", StructType(NestedField(1, "x", LongType(), required=False)))
+    for _ in range(2):
+        of_query.next_offset(of_query.initial_offset(), limits)
+    (text,) = (record.getMessage() for record in caplog.records if "new columns" in record.getMessage())
+    assert "does not read the new columns nested.c, more until the query is started again" in text
 
 
 def test_snapshots_that_replace_rows_are_refused_skipped_or_read(

@@ -188,10 +188,19 @@ class StreamBatches:
                 problems=problems,
                 next_step="start the query again: it continues from its checkpoint with the new schema",
             )
-        added = [field.name for field in current.fields if field.field_id not in self.schema]
+        added = new_columns(self.schema, current)
         text = f"the stream of {name} does not read the new columns {', '.join(added)} until the query is started again"
         if added and not is_repeated(str(id(self)), text):
             LOG.warning("%s", in_one_line(text))
+
+
+def new_columns(schema: Schema, current: Schema) -> list[str]:
+    """Return the dotted names of the columns that only the second schema of a table has, without those inside of another new column."""
+    paths: list[tuple[str, ...]] = []
+    for path, field in walk(current.fields):
+        if field.field_id not in schema and not any(path[: len(other)] == other for other in paths):
+            paths.append(path)
+    return [".".join(path) for path in paths]
 
 
 def incompatible_changes(schema: Schema, current: Schema) -> list[Problem]:
