@@ -19,7 +19,8 @@ test: setup ## the tests, without the slow ones and those that need another engi
 test-changed: setup ## of those, the tests that a change concerns: those that ran a changed function last time; the first call runs all and remembers
 	$(PYTHON) -m pytest --testmon --testmon-forceselect $(SIDE_BY_SIDE) -m "not oracle and not slow" $(ARGS)
 
-test-all: setup ## every test, and all examples of those with random values
+test-all: setup ## every test, and all examples of those with random values; those of Comet and of Java's Iceberg run on PySpark 4.1
+	@python3 scripts/setup spark 4.1
 	ICEFLOE_ALL_EXAMPLES=1 $(PYTHON) -m pytest $(ARGS)
 
 test-spark: ## the Spark tests on another PySpark: make test-spark VERSION=4.1 (4.0, 4.1, 4.2)

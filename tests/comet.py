@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[1]
 # Tests run with Comet where this variable has the path of its JAR, and perhaps those of others, with colons between them.
 VARIABLE = "ICEFLOE_COMET_JAR"
 VERSION = "1.2.0"
+# The only Spark for which Maven Central has a build of this version, and the build.
+SPARK = "4.1"
+ARTIFACT = f"org.apache.datafusion:comet-spark-spark{SPARK}_2.13:{VERSION}"
 # Up to this size of each partition, Spark joins by hash instead of by sorting both sides, which Comet does in half of the time. Spark's default is 0.
 HASH_JOINS = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 
@@ -44,21 +47,28 @@ def leave_to_spark(session: SparkSession) -> None:
     session.conf.set(HASH_JOINS, "0b")
 
 
-def run_cases(cases: Path, chosen: str, jars: Iterable[Path] = ()) -> None:
+def run_cases(cases: Path, chosen: str, jars: Iterable[Path] = (), *, elsewhere: bool = False) -> None:
     """Run tests of a file in a process of its own, whose session has Comet: plugins are loaded when a session starts. Skip the test without Comet's JAR.
 
     Args:
         cases: The file.
         chosen: Which of its tests run, as pytest's option `-k` takes it.
         jars: Other JARs of the session.
+        elsewhere: Whether the environment of another PySpark runs them if Comet has no build for the one of this process.
     """
     spark = version("pyspark")
-    jar = comet_jar(spark)
+    jar, python, path = comet_jar(spark), Path(sys.executable), os.pathsep.join(path for path in sys.path if path)
+    if jar is None and elsewhere and not spark.startswith(SPARK):
+        jar, python, path = comet_jar(SPARK), ROOT / f".venvs/spark-{SPARK}/bin/python", ""
     if jar is None:
-        pytest.skip(f"the local Maven cache has no Comet {VERSION} for Spark {spark} (Maven Central has it for 4.1)")
-    path = os.pathsep.join(path for path in sys.path if path)
+        pytest.skip(
+            f"the local Maven cache has no Comet {VERSION} for Spark {spark}, or {SPARK}. Next: mvn dependency:get -Dartifact={ARTIFACT}"
+        )
+    if not python.exists():
+        pytest.skip(f"Comet has no build for Spark {spark}, and there is no PySpark {SPARK}. Next: python3 scripts/setup spark {SPARK}")
     environment = {**os.environ, VARIABLE: os.pathsep.join(map(str, (jar, *jars))), "PYTHONPATH": path}
+    environment |= {name: str(python) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", f"python_files={cases.name}", "-k", chosen]
-    command = [sys.executable, "-m", "pytest", *options, str(cases)]
+    command = [str(python), "-m", "pytest", *options, str(cases)]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-20_000:]

@@ -14,4 +14,4 @@ FEW = "none-none or rename-vectors or names_the_table or drag or unsigned or nod
 
 @pytest.mark.parametrize("chosen", [FEW, pytest.param(f"not ({FEW})", marks=pytest.mark.slow)], ids=["few", "all"])
 def test_comet_reads_the_rows_of_spark(chosen: str) -> None:
-    run_cases(CASES, chosen)
+    run_cases(CASES, chosen, elsewhere=True)
