@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from math import nan
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.spark.comparing import in_order, plain
 from tests.spark.merge_on_read import delete_keys, delete_positions
 from tests.spark.sql_tab import executions, metrics_since, of_nodes
 
-from icefloe import DecimalType, DoubleType, IntegerType, LongType, SqlCatalog, StringType, StructType
+from icefloe import DecimalType, DoubleType, IntegerType, LongType, SqlCatalog, StringType, StructType, TimeType, UUIDType
 from icefloe.spark import attach
 from icefloe.spark.bridge.accelerators import accelerator_of
 from icefloe.spec.schema.arrow_schema import schema_to_arrow
@@ -290,6 +290,23 @@ def test_the_plan_names_the_table_and_why_comet_does_not_read_it(spark: SparkSes
     table.delete("id = 3")
     plan = same(spark, "SELECT id FROM lake.db.t").plan
     assert "(Comet does not read it: rows are deleted by position)" in plan
+
+
+def test_variants_and_times_are_read_by_spark_and_uuids_by_comet(spark: SparkSession, db: SqlCatalog) -> None:
+    with settings(spark, {"spark.sql.timeType.enabled": "true"}):
+        properties = "TBLPROPERTIES ('format-version'='3', 'write.delete.mode'='merge-on-read')"
+        spark.sql(f"CREATE TABLE lake.db.t (id BIGINT, v VARIANT, s STRUCT<t: TIME(6), n: INT>) {properties}")
+        with db.load_table("db.t").update_schema() as update:
+            update.add_column("u", UUIDType()).add_column("at", TimeType(), default_value=time(4, 5))
+        values = """id, parse_json('{"a": ' || id || ', "b": "x"}'), named_struct('t', TIME'01:02:03.000004', 'n', CAST(id AS INT))"""
+        spark.sql(f"INSERT INTO lake.db.t SELECT {values}, '0000000a-0000-4000-8000-00000000000' || id, NULL FROM range(9)")
+        reasons = {"variant": "the column v has values of the type variant", "time": "the column s has values of the type time(6)"}
+        columns = {"v": "variant", "variant_get(v, '$.a', 'int')": "variant", "s": "time", "s.t": "time", "u": "", "s.n": ""}
+        for column, kind in columns.items():
+            plan = same(spark, f"SELECT id, {column} FROM lake.db.t WHERE id > 1", 0 if kind else 1).plan
+            assert f"lake.db.t (Comet does not read it: {reasons[kind]})" in plan if kind else "does not read" not in plan, plan
+        spark.sql("DELETE FROM lake.db.t WHERE id = 3")
+        same(spark, "SELECT id, to_json(v), variant_get(v, '$.a', 'int'), s, u, at FROM lake.db.t WHERE id > 1", 0)
 
 
 def test_files_with_deletes_do_not_drag_the_query_out_of_comet(spark: SparkSession, db: SqlCatalog) -> None:

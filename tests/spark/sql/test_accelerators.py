@@ -206,6 +206,35 @@ def test_no_accelerator_takes_over_what_executors_without_icefloes_classes_read(
         assert sql(query) == [(8,), (9,)]
 
 
+def test_scans_by_partitions_by_joins_and_by_python_have_the_reason_too(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    for name, properties in (("p", {}), ("avro", {"write.format.default": "avro"})):
+        lake.create_table(f"db.{name}", schema, partition_spec=["bucket(8, id)"], properties=properties)
+        lake.load_table(f"db.{name}").append(pa.table({"id": range(50), "n": range(50)}))
+    lake.create_table("db.small", schema).append(pa.table({"id": [1, 2], "n": [7, 8]}))
+    grouping = {"spark.sql.sources.v2.bucketing.enabled": "true", "spark.sql.iceberg.planning.preserve-data-grouping": "true"}
+    for text, settings, name in (
+        ("SELECT id, count(*) FROM lake.db.p GROUP BY id", grouping, "p (Comet does not read it: it is read by partitions)"),
+        (
+            "SELECT p.n FROM lake.db.p JOIN lake.db.small s ON p.id = s.id WHERE s.n = 7",
+            {},
+            "p (Comet does not read it: a join filters its files)",
+        ),
+        ("SELECT n FROM lake.db.avro", {}, "avro (Comet does not read it: Python does, since a file is no Parquet file)"),
+    ):
+        for setting, value in settings.items():
+            spark.conf.set(setting, value)
+        try:
+            expected = sorted(sql(text))
+            assert scan_of(spark, text).nodeName() == f"BatchScan lake.db.{name.partition(' ')[0]}"
+            with plugin(spark, COMET):
+                assert scan_of(spark, text).nodeName() == f"BatchScan lake.db.{name}"
+                assert sorted(sql(text)) == expected
+        finally:
+            for setting in settings:
+                spark.conf.unset(setting)
+
+
 def test_scans_by_partitions_are_right_beside_rules_of_other_libraries(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
     table = lake.create_table("db.p", pa.schema([("id", pa.int64())]), partition_spec=["bucket(2, id)"], properties={"format-version": "3"})
     table.append(pa.table({"id": range(20)}))

@@ -66,6 +66,7 @@ MOST_COMPARED_BYTES = 256 * 1024 * 1024
 # The bytes of removed and added files that one task reads side by side, batch after batch.
 MOST_BYTES_SIDE_BY_SIDE = 1024 * 1024 * 1024
 _MOST_SHOWN = 200  # characters of the values in an error
+_WHY_PYTHON = "changed rows are selected and compared"  # for EXPLAIN
 _NEXT_STEP = "\n  Next: name identifier columns that are unique"
 
 
@@ -138,7 +139,7 @@ class _ChangeFrame:
         """Return the changes that tasks read, compare and label in Python."""
         reader = PairedTaskReader(self.scan.pairing())
         size = sum(task.length for task in tasks)
-        rows = python_rows(self.spark, tasks, reader, self.scan.table_name, size, ())
+        rows = python_rows(self.spark, tasks, reader, self.scan.table_name, _WHY_PYTHON, size)
         if not self.scan.computes_updates:
             return rows
         if CHANGE_TYPE.name not in self.scan.projection().names:  # the error is raised where the kinds of changes are read
@@ -203,7 +204,7 @@ class _ChangeFrame:
         if tasks:
             reader = UncopiedTaskReader(self.scan.pairing(), columns)
             size = sum(task.length for task in tasks)
-            frames.append(python_rows(self.spark, tasks, reader, self.scan.table_name, size, ()))
+            frames.append(python_rows(self.spark, tasks, reader, self.scan.table_name, _WHY_PYTHON, size))
         return reduce(DataFrame.unionAll, frames)
 
     def _read(self, plans: Sequence[SnapshotChanges], columns: Schema) -> DataFrame:
@@ -215,7 +216,7 @@ class _ChangeFrame:
         frames += self._rows_at_positions(reader.reader, plans, projection, tasks)
         if tasks:
             size = stored_bytes(_sizes(tasks), columns.fields, reader.reader.schema, deleted=0)
-            frames.append(python_rows(self.spark, tasks, reader, self.scan.table_name, size, ()))
+            frames.append(python_rows(self.spark, tasks, reader, self.scan.table_name, _WHY_PYTHON, size))
         if not frames:
             frames.append(self.spark.createDataFrame([], schema_to_struct(projection, field_ids=False)))
         return reduce(DataFrame.unionAll, frames)

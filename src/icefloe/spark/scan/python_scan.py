@@ -124,7 +124,13 @@ def with_advice_about_workers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
 
 
 def python_rows(
-    spark: SparkSession, tasks: Sequence[PackedTask], reader: PackedTaskReader, name: str, size: int, metrics: Sequence[ScanMetric]
+    spark: SparkSession,
+    tasks: Sequence[PackedTask],
+    reader: PackedTaskReader,
+    name: str,
+    reason: str,
+    size: int,
+    metrics: Sequence[ScanMetric] = (),
 ) -> DataFrame:
     """Return a lazy DataFrame of the rows of scan tasks, which Python reads in Spark's tasks.
 
@@ -135,12 +141,13 @@ def python_rows(
         tasks: The scan tasks.
         reader: The function that reads the scan tasks; the DataFrame has the columns of its projection.
         name: The name of the table, for EXPLAIN.
+        reason: Why Spark does not read the files itself, for EXPLAIN where the session has an accelerator.
         size: The estimated bytes of the rows, for Spark's optimizer.
         metrics: What Spark's SQL tab shows for the scan, unless Spark converts the batches.
     """
     packed = [reader.values.to_bytes(group) for group in _task_groups(tasks, max(2, spark.sparkContext.defaultParallelism))]
     columns = schema_to_struct(reader.projection, field_ids=False)
-    batches = _rows_of_batches(spark, packed, reader, columns, name, size, metrics)
+    batches = _rows_of_batches(spark, packed, reader, columns, name, reason, size, metrics)
     if batches is not None:
         return batches
     source = _one_row_each(spark, packed)
@@ -153,6 +160,7 @@ def _rows_of_batches(
     reader: PackedTaskReader,
     columns: StructType,
     name: str,
+    reason: str,
     size: int,
     metrics: Sequence[ScanMetric],
 ) -> DataFrame | None:
@@ -161,7 +169,8 @@ def _rows_of_batches(
         return None
     function = UserDefinedFunction(reader, columns, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)._judf.func()
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    rows = native_scans(spark).readByPython(spark._jsparkSession, name, function, kind, columns.json(), packed, size, json.dumps(metrics))
+    scans, session = native_scans(spark), spark._jsparkSession
+    rows = scans.readByPython(session, name, reason, function, kind, columns.json(), packed, size, json.dumps(metrics))
     return None if rows is None else DataFrame(rows, spark)
 
 

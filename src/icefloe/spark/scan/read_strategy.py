@@ -233,7 +233,7 @@ def _rows(
         )
     reader = TaskReader(request.io, request.schema, request.projection, dict(request.specs), request.name_mapping, deletes())
     size = stored_bytes(group.files, request.projection.fields, request.schema, deleted=0, kept=group.kept)
-    return python_rows(spark, tasks, reader, request.table_name, size, group.metrics)
+    return python_rows(spark, tasks, reader, request.table_name, group.reason, size, group.metrics)
 
 
 def rows_through_python(spark: SparkSession, request: ScanRequest, reason: str) -> DataFrame:

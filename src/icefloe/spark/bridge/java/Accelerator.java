@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.VariantMetadata$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
@@ -14,6 +15,7 @@ import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
 
 /**
  * A plugin of Spark that runs parts of a plan by native code. It reads Parquet files itself where the scan has Spark's own class of the format, not a subclass; its rows are those of Spark's reader
@@ -103,12 +105,40 @@ public final class Accelerator {
     return name;
   }
 
+  /** Returns the name of a scan that no accelerator reads, for EXPLAIN: that of the table and, where the session has an accelerator, the reason. */
+  static String unread(String table, String reason, SQLConf conf) {
+    Accelerator accelerator = of(conf);
+    return accelerator == null ? table : table + " (" + accelerator + " does not read it: " + reason + ")";
+  }
+
   /** Returns why the accelerator cannot read a scan of planned files; null where it can. */
   String obstacle(FileSourceScanExec scan, SQLConf conf) {
     String own = scan.relation().fileFormat() instanceof SignedParquet ? ((SignedParquet) scan.relation().fileFormat()).obstacle() : null;
     if (own != null) return own;
     String ofSession = obstacle(scan.relation().location().rootPaths().size(), conf);
-    return ofSession == null && isComet() ? StoreAccess.obstacle(scan.relation()) : ofSession;
+    if (ofSession != null || !isComet()) return ofSession;
+    String ofStore = StoreAccess.obstacle(scan.relation());
+    return ofStore == null ? unreadType(scan.output()) : ofStore;
+  }
+
+  /** Returns which of the columns has a type that Comet does not read, at any depth; null where none has. */
+  private static String unreadType(Seq columns) {
+    Iterator each = columns.iterator();
+    while (each.hasNext()) {
+      Attribute column = (Attribute) each.next();
+      String type = unreadTypeIn(column.dataType());
+      if (type != null) return "the column " + column.name() + " has values of the type " + type;
+    }
+    return null;
+  }
+
+  private static String unreadTypeIn(DataType type) {
+    if (VariantMetadata$.MODULE$.isVariantStruct(type)) return "variant"; // of which Spark's reader extracts parts
+    if (type instanceof ArrayType) return unreadTypeIn(((ArrayType) type).elementType());
+    String name = type instanceof MapType ? unreadTypeIn(((MapType) type).keyType()) : null;
+    if (type instanceof MapType) return name == null ? unreadTypeIn(((MapType) type).valueType()) : name;
+    for (int i = 0; type instanceof StructType && name == null && i < ((StructType) type).length(); i++) name = unreadTypeIn(((StructType) type).apply(i).dataType());
+    return type.typeName().equals("variant") || type.typeName().startsWith("time(") ? type.typeName() : name;
   }
 
   private String obstacle(int stores, SQLConf conf) {

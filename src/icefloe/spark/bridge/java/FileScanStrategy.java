@@ -74,7 +74,7 @@ public final class FileScanStrategy extends SparkStrategy {
       String table = withoutMarkup(((PlannedFiles) scan.relation().location()).table());
       String obstacle = accelerator == null ? null : accelerator.obstacle(scan, conf);
       HashMap changed = accelerator == null ? new HashMap() : obstacle == null ? inSparksFormat(scan) : accelerator.converted(scan, conf);
-      changed.put("tableIdentifier", Option.apply(new TableIdentifier(obstacle == null ? table : table + " (" + accelerator + " does not read it: " + obstacle + ")")));
+      changed.put("tableIdentifier", Option.apply(new TableIdentifier(obstacle == null ? table : Accelerator.unread(table, obstacle, conf))));
       Object[] parts = new Object[scan.productArity()];
       for (int i = 0; i < parts.length; i++) {
         Object part = changed.get(scan.productElementName(i));

@@ -166,8 +166,8 @@ public final class NativeScan {
   }
 
   /** Returns the result of `PythonFiles.rows`, the rows that a Python function reads. */
-  public Dataset readByPython(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes, String metrics) {
-    return PythonFiles.rows(session, name, function, kind, columns, splits, bytes, metrics);
+  public Dataset readByPython(SparkSession session, String name, String reason, PythonFunction function, Number kind, String columns, List splits, Number bytes, String metrics) {
+    return PythonFiles.rows(session, name, reason, function, kind, columns, splits, bytes, metrics);
   }
 
   /** Returns the optimized plan of the rows of a scan, with whole variants: when the query above is there, `VariantExtractions` lets scans of files read the parts that it extracts. */

@@ -122,7 +122,7 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
       parts[i] = scan.productElement(i);
       if (parts[i] == scan.scan()) parts[i] = new PartitionedFiles(this, behind, conditions);
       else if (parts[i] == scan.output()) parts[i] = PythonUtils.toSeq(output);
-      else if (parts[i] == scan.relation()) parts[i] = shown(scan.relation());
+      else if (parts[i] == scan.relation()) parts[i] = shown(scan.relation(), keys.length > 0);
       else if (expressions != null && parts[i] == scan.keyGroupedPartitioning()) parts[i] = Option.apply(PythonUtils.toSeq(keyExpressions));
     }
     return (LogicalPlan) new Leaf(groups[0], (LogicalPlan) scan.makeCopy(parts)).apply(rows);
@@ -140,22 +140,25 @@ public final class PartitionedFiles implements SupportsReportStatistics, Support
     return output;
   }
 
-  /** Returns a relation whose table has a name without markup, which becomes the name of the node in Spark's UI. */
-  private static DataSourceV2Relation shown(DataSourceV2Relation relation) {
+  /** Returns a relation whose table has a name without markup, which becomes the name of the node in Spark's UI. `hasKeys` is whether the scan is one by partitions. */
+  private static DataSourceV2Relation shown(DataSourceV2Relation relation, boolean hasKeys) {
+    String name = Accelerator.unread(relation.table().name(), hasKeys ? "it is read by partitions" : "a join filters its files", SQLConf.get());
     Object[] parts = new Object[relation.productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = relation.productElement(i) == relation.table() ? new ShownTable(relation.table()) : relation.productElement(i);
+    for (int i = 0; i < parts.length; i++) parts[i] = relation.productElement(i) == relation.table() ? new ShownTable(relation.table(), name) : relation.productElement(i);
     return (DataSourceV2Relation) relation.makeCopy(parts);
   }
 
   private static final class ShownTable implements Table {
     private final Table table;
+    private final String name;
 
-    ShownTable(Table table) {
+    ShownTable(Table table, String name) {
       this.table = table;
+      this.name = name;
     }
 
     public String name() {
-      return FileScanStrategy.withoutMarkup(table.name());
+      return FileScanStrategy.withoutMarkup(name);
     }
 
     public StructType schema() {

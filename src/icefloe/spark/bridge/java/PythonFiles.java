@@ -69,6 +69,7 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
    * Returns the rows that a Python function reads; null if Spark cannot use its batches without a conversion.
    *
    * @param name the table, for EXPLAIN
+   * @param reason why Python reads the files
    * @param function takes batches of packed tasks, and returns batches of rows
    * @param kind PySpark's number for the kind of the function
    * @param columns the columns of the rows, as the JSON of a struct type
@@ -76,7 +77,7 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
    * @param bytes the estimated size of the rows in bytes
    * @param metrics what Spark's SQL tab shows for the scan, in JSON
    */
-  static Dataset rows(SparkSession session, String name, PythonFunction function, Number kind, String columns, List splits, Number bytes, String metrics) {
+  static Dataset rows(SparkSession session, String name, String reason, PythonFunction function, Number kind, String columns, List splits, Number bytes, String metrics) {
     StructType struct = (StructType) DataType.fromJson(columns);
     SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
     if (!CopiedColumn.areCopied(struct) || conf.arrowUseLargeVarTypes() || !PythonReaders.haveRunner()) return null;
@@ -88,7 +89,7 @@ public final class PythonFiles implements SupportsRead, ScanBuilder, SupportsRep
     Option artifacts = state.isDefined() ? Option.apply(((JobArtifactState) state.get()).uuid()) : Option.empty();
     PythonReaders readers =
         new PythonReaders(PythonUtils.toSeq(Collections.singletonList(chained)), kind.intValue(), conf.sessionLocalTimeZone(), ArrowPythonRunner$.MODULE$.getPythonRunnerConfMap(conf), PythonUtils.toScalaMap(ofRunner), artifacts, struct);
-    PythonFiles files = new PythonFiles(name, struct, new ArrayList(splits), bytes.longValue(), readers, ScanMetrics.of(metrics));
+    PythonFiles files = new PythonFiles(Accelerator.unread(name, "Python does, since " + reason, conf), struct, new ArrayList(splits), bytes.longValue(), readers, ScanMetrics.of(metrics));
     return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows((org.apache.spark.sql.classic.SparkSession) session, DataSourceV2Relation$.MODULE$.create(files, Option.empty(), Option.empty()));
   }
 
