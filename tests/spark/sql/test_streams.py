@@ -16,6 +16,7 @@ from icefloe import SqlCatalog
 from icefloe.catalog.file_system_catalog import FileSystemCatalog
 from icefloe.spark.connect.connect_options import CatalogRecipe, RegisteredCatalogs
 from icefloe.spark.connect.python_data_source import IcefloeSource
+from icefloe.spark.scan import stream_batches
 from icefloe.spark.scan.micro_batch_stream import SparkMicroBatchStream
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spec.types import LongType, NestedField, StructType
@@ -115,6 +116,26 @@ def test_a_query_of_what_is_available_ends_at_the_snapshot_of_its_start(lake: Sq
     second = begin()
     assert second.metrics(end)["numRowsOutstanding"] == "1"
     assert second.next_offset(end, limits) not in (None, end)
+
+
+def test_an_interval_limits_how_often_the_table_is_loaded(lake: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(lake)
+    table.append(rows(1))
+    clock, options = [100.0], {"Streaming-Snapshot-Polling-Interval-Ms": "2000"}
+    monkeypatch.setattr(stream_batches, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    of_query = SparkMicroBatchStream(SimpleNamespace(query={"options": options}, selected=TableSelection(table=lake.load_table("db.t"))))  # type: ignore[arg-type]
+    limits: Any = {"files": 1, "rows": None, "bytes": None}
+    first = of_query.next_offset(of_query.initial_offset(), limits)
+    assert first is not None
+    table.append(rows(2))
+    clock[0] += 1.9
+    assert of_query.next_offset(first, limits) == first
+    clock[0] += 0.2
+    second = of_query.next_offset(first, limits)
+    assert second not in (None, first)
+    table.append(rows(3))
+    of_query.prepare_for_available_now()
+    assert of_query.next_offset(second or "", limits) not in (None, second), "what is available is known whatever the interval"
 
 
 def test_new_columns_are_named_once_also_inside_of_others(lake: SqlCatalog, caplog: pytest.LogCaptureFixture) -> None:
@@ -221,6 +242,7 @@ def test_files_that_spark_does_not_read_are_read_through_python(
         ("lake.db.t.tag_x", {}, "a snapshot, tag or time in its name"),
         ("lake.db.t", {"streaming-max-files-per-micro-batch": "0"}, "is '0', which is not a whole number of at least 1"),
         ("lake.db.t", {"streaming-skip-overwrite-snapshots": "true", "streaming-read-overwrite-snapshots": "true"}, "give one of them"),
+        ("lake.db.t", {"streaming-snapshot-polling-interval-ms": "1s"}, "is '1s', which is not a whole number of at least 1"),
         ("lake.db.t", {"streaming-on-missing-snapshots": "skip"}, "is not one of fail, oldest, newest"),
         ("lake.db.t", {"streaming-max-file-per-micro-batch": "1"}, "write 'streaming-max-files-per-micro-batch'"),
     ],

@@ -49,6 +49,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
 }
 FROM_TIMESTAMP = "stream-from-timestamp"
 MAX_FILES, MAX_ROWS, MAX_BYTES = (f"streaming-max-{unit}-per-micro-batch" for unit in ("files", "rows", "bytes"))
+POLLING = "streaming-snapshot-polling-interval-ms"
 READ_MODE, DEDUPLICATION, COMPUTE_UPDATES = "read.mode", "deduplicationMode", "computeUpdates"
 _ROWS_MODE, CHANGES_MODE = "rows", "changes"  # the values of `READ_MODE`
 # Options of Spark's clause CHANGES, in lower case.
@@ -60,7 +61,7 @@ OPTIONS_OF_CLAUSE = (
     "startingboundinclusive",
     "endingboundinclusive",
 )
-_OPTIONS_OF_ROWS = (FROM_TIMESTAMP, MAX_FILES, MAX_ROWS, MAX_BYTES, SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES, ON_MISSING)
+_OPTIONS_OF_ROWS = (FROM_TIMESTAMP, POLLING, MAX_FILES, MAX_ROWS, MAX_BYTES, SKIP_DELETES, SKIP_OVERWRITES, READ_OVERWRITES, ON_MISSING)
 STREAM_OPTION_NAMES = (*_OPTIONS_OF_ROWS, READ_MODE, DEDUPLICATION, COMPUTE_UPDATES)
 UNUSED_READ_OPTIONS: dict[str, str] = {
     "lookback": "Spark packs files into tasks by a rule of its own",
@@ -68,7 +69,6 @@ UNUSED_READ_OPTIONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "async-micro-batch-planning-enabled",
-            "streaming-snapshot-polling-interval-ms",
             "async-queue-preload-file-limit",
             "async-queue-preload-row-limit",
         ),

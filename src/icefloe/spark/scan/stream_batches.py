@@ -6,6 +6,7 @@ Spec: Snapshots.
 """
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -21,7 +22,7 @@ from icefloe.scan.micro_batches import Backlog, MicroBatchPlanner
 from icefloe.scan.stream_rules import NO_LIMITS, ReadLimits, StreamRules
 from icefloe.scan.streaming_offset import START, StreamingOffset
 from icefloe.spark.scan.read_options import FROM_TIMESTAMP
-from icefloe.spark.scan.stream_options import read_limits, stream_rules, stream_selection
+from icefloe.spark.scan.stream_options import polling_interval_s, read_limits, stream_rules, stream_selection
 from icefloe.spark.scan.table_selector import TableSelection
 from icefloe.spec.expressions.predicate import AlwaysTrue
 from icefloe.spec.metadata.snapshot import Snapshot
@@ -63,6 +64,8 @@ class StreamBatches:
         """
         self.selection = stream_selection(selected, options, takes_start=rules is not None)
         self._rules, self.limits = stream_rules(options) if rules is None else rules, read_limits(options)
+        self._polling_s = polling_interval_s(options)
+        self._looked_s: float | None = None  # the time of the last look for new snapshots
         if is_tolerant:
             raise InvalidInputError(
                 f"the stream of {self.selection.table.full_name} is read with tolerant, and the positions of a stream depend on exact manifests",
@@ -84,7 +87,7 @@ class StreamBatches:
 
     def next_offset(self, begin: StreamingOffset, limits: ReadLimits = NO_LIMITS) -> StreamingOffset:
         """Return the end of the next batch; `begin` if there is nothing to read. The errors are those of `MicroBatchPlanner.next_offset`."""
-        return self.planner(refreshes=True).next_offset(begin, limits)
+        return self.planner(refreshes=self._looks_again()).next_offset(begin, limits)
 
     def latest_offset(self) -> StreamingOffset | None:
         """Return the offset of a stream that has read everything; None without a snapshot."""
@@ -99,7 +102,7 @@ class StreamBatches:
         Raises:
             InvalidInputError: The stream begins with the snapshots from a time on, and there are none yet.
         """
-        planner = self.planner(refreshes=True)
+        planner = self.planner(refreshes=self._looks_again())
         end, begin = planner.latest_offset(), planner.begin()
         if end is None:
             return START
@@ -110,6 +113,14 @@ class StreamBatches:
                 next_step="start the query after the first commit from that time on, or leave the option out",
             )
         return replace(end, begin=begin)
+
+    def _looks_again(self) -> bool:
+        """Return whether the table is loaded again to look for new snapshots: an idle query looks many times a second, and options set a least interval."""
+        now = time.monotonic()
+        if self._looked_s is not None and now - self._looked_s < self._polling_s:
+            return False
+        self._looked_s = now
+        return True
 
     def prepare_for_available_now(self) -> None:
         """Remember the current snapshot, at which the query ends."""

@@ -21,6 +21,7 @@ from icefloe.spark.scan.read_options import (
     MAX_FILES,
     MAX_ROWS,
     OPTIONS_OF_CLAUSE,
+    POLLING,
     READ_MODE,
     read_mode,
 )
@@ -63,6 +64,7 @@ STREAM_OPTIONS = (
     Option(MAX_FILES, "The most data files of a batch; of changes, as far as whole snapshots have no more. At least one snapshot.", "all"),
     Option(MAX_ROWS, "The most rows of a batch, before deletes; a batch has at least one file.", "all"),
     Option(MAX_BYTES, "The most bytes of data files of a batch; a batch has at least one file.", "all", java=False),
+    Option(POLLING, "The least milliseconds between two loads of the table to look for new snapshots.", "as often as Spark looks"),
     Option(SKIP_DELETES, "`true`: snapshots that only delete rows are skipped, and the stream continues after a rollback.", "`false`"),
     Option(SKIP_OVERWRITES, "`true`: snapshots that replace rows are skipped.", "`false`"),
     Option(READ_OVERWRITES, "`true`: the files that snapshots that replace rows have added are read.", "`false`", java=False),
@@ -202,6 +204,11 @@ def read_limits(options: Mapping[str, str]) -> ReadLimits:
             raise InvalidInputError(f"there is no read option {name!r}", next_step=f"write {_LIMITS_ELSEWHERE[name.lower()]!r}")
     files, rows, size = (_parse(options, name, _count, None) for name in (MAX_FILES, MAX_ROWS, MAX_BYTES))
     return ReadLimits(files=files, rows=rows, bytes=size)
+
+
+def polling_interval_s(options: Mapping[str, str]) -> float:
+    """Return the least seconds between two loads of the table to look for new snapshots. Raises `InvalidInputError` if it is no whole number of at least 1."""
+    return (_parse(options, POLLING, _count, None) or 0) / 1000
 
 
 def _text(options: Mapping[str, str], name: str) -> str | None:
