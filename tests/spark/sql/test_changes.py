@@ -177,6 +177,8 @@ def test_the_clause_changes_has_every_bound_mode_and_option(spark: SparkSession,
     assert sorted(tuple(row) for row in read.changes("lake.db.people").select("id", "name", "_change_type").collect()) == update
     of_branch = spark.read.options(branch="side", startingVersion=str(ids[1]), startingBoundInclusive="false").changes("lake.db.people")
     assert sorted(row.id for row in of_branch.collect()) == [4, 6]
+    with pytest.raises(PySparkException, match="no branch or tag 'none'"):
+        spark.read.options(branch="none", startingVersion=str(ids[1]), endingVersion=str(ids[1])).changes("lake.db.people").collect()
     for name in ("snapshot-id", "start-snapshot-id", "versionAsOf"):
         with pytest.raises(PySparkException, match=rf"read with the option {name.lower()}[\s\S]*Next: give startingVersion"):
             spark.read.option(name, str(ids[0])).changes("lake.db.people").collect()

@@ -88,6 +88,7 @@ class SparkChangelog(ReadableTable):
                 next_step="give startingVersion, endingVersion, startingTimestamp or endingTimestamp; branch reads a branch",
             )
         bounds, selected = self._context["range"], with_options(self._selected, options)
+        selected.scan()  # raises the error about a branch that does not exist, whatever the end of the range
         start, end = _bounds(selected, bounds)
         return selected.table.changes(
             start,
