@@ -1,4 +1,6 @@
 .DEFAULT_GOAL := help
+# Some machines set it. Each process would then compile again what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo test test-changed test-all test-spark test-java-suite test-spark-suite test-pyiceberg-suite test-rck test-rest-api test-object-stores fuzz fuzz-sql mutants check docs format bench wheel sbom release-check notices native lock clean
 PYTHON := .venv/bin/python
 # Tests run in two processes more than there are cores, at most four; those that run tests of Spark start a session each.

@@ -1,6 +1,8 @@
 """Rules about sources run in one process, which reads and walks the trees of all files once."""
 
 from collections.abc import Generator
+from functools import cache
+from types import ModuleType
 
 import pytest
 from tests.architecture import sources
@@ -8,8 +10,14 @@ from tests.architecture import sources
 
 def uses_trees(item: pytest.Item) -> bool:
     """Return whether the module of a test uses trees of sources."""
+    return isinstance(item, pytest.Function) and has_trees(item.module)
+
+
+@cache
+def has_trees(module: ModuleType) -> bool:
+    """Return whether a module has a function that returns trees of sources."""
     shared = (sources.tree_of, sources.nodes_of)
-    return isinstance(item, pytest.Function) and any(value in shared for value in vars(item.module).values() if callable(value))
+    return any(value in shared for value in vars(module).values() if callable(value))
 
 
 @pytest.hookimpl(tryfirst=True)
