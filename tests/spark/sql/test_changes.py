@@ -192,6 +192,7 @@ def test_the_clause_changes_has_every_bound_mode_and_option(spark: SparkSession,
         ("FROM VERSION 7", "has no snapshot 7"),
         ("FROM VERSION 'nothing'", "no branch or tag 'nothing'"),
         (f"FROM VERSION {ids[3]} TO VERSION {ids[1]}", "is not an ancestor of"),
+        ("FROM TIMESTAMP current_timestamp() - INTERVAL 1 DAY", r"times that are literals[\s\S]*Next: write it as TIMESTAMP"),
     ):
         with pytest.raises(PySparkException, match=words):
             kinds(clause)

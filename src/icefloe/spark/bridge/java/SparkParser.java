@@ -154,8 +154,22 @@ public final class SparkParser {
     try {
       return method.invoke(spark, arguments);
     } catch (InvocationTargetException error) {
+      if (error.getCause() instanceof AssertionError && isOfTime(error.getCause())) throw computedTime((AssertionError) error.getCause());
       throw error.getCause();
     }
+  }
+
+  /** Returns whether Spark failed at the time in a statement. Spark 4.2 and later evaluate the times of CHANGES while they parse it, before functions and operators are resolved. */
+  private static boolean isOfTime(Throwable error) {
+    StackTraceElement[] calls = error.getStackTrace();
+    boolean is = false;
+    for (int i = 0; !is && i < calls.length; i++) is = calls[i].getMethodName().equals("resolveTimestampExpression");
+    return is;
+  }
+
+  private static UnsupportedOperationException computedTime(AssertionError error) {
+    String rule = "Spark reads CHANGES between times that are literals, and a time of this statement is computed";
+    return new UnsupportedOperationException(rule + "\n  Next: write it as TIMESTAMP '2026-01-01 00:00:00', or call create_changelog_view or spark.read.changes with a time that the program computes", error);
   }
 
   /** Returns the plan of a statement that Python runs: rows that Python has computed already, or a command that runs later. Returns null if Spark must run the statement. */
