@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 ROOT = Path(__file__).parents[1]
 # Tests run with Comet where this variable has the path of its JAR, and perhaps those of others, with colons between them.
 VARIABLE = "ICEFLOE_COMET_JAR"
+# The session has Comet by its class in `spark.sql.extensions`, without its plugin, where this variable is set.
+EXTENSION_ALONE = "ICEFLOE_COMET_EXTENSION_ALONE"
 VERSION = "1.2.0"
 # The only Spark for which Maven Central has a build of this version, and the build.
 SPARK = "4.1"
@@ -32,7 +34,11 @@ def comet_settings(jar: str | os.PathLike[str]) -> dict[str, str]:
     """Return the settings of a session with Comet."""
     return {
         "spark.driver.extraClassPath": str(jar),
-        "spark.plugins": "org.apache.spark.CometPlugin",
+        **(
+            {"spark.sql.extensions": "org.apache.comet.CometSparkSessionExtensions"}
+            if EXTENSION_ALONE in os.environ
+            else {"spark.plugins": "org.apache.spark.CometPlugin"}
+        ),
         "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
         "spark.memory.offHeap.enabled": "true",
         "spark.memory.offHeap.size": "1g",
@@ -47,13 +53,14 @@ def leave_to_spark(session: SparkSession) -> None:
     session.conf.set(HASH_JOINS, "0b")
 
 
-def run_cases(cases: Path, chosen: str, jars: Iterable[Path] = (), *, elsewhere: bool = False) -> None:
+def run_cases(cases: Path, chosen: str, jars: Iterable[Path] = (), *, elsewhere: bool = False, extension_alone: bool = False) -> None:
     """Run tests of a file in a process of its own, whose session has Comet: plugins are loaded when a session starts. Skip the test without Comet's JAR.
 
     Args:
         cases: The file.
         chosen: Which of its tests run, as pytest's option `-k` takes it.
         jars: Other JARs of the session.
+        extension_alone: Whether the session has Comet by its extension, without its plugin.
         elsewhere: Whether the environment of another PySpark runs them if Comet has no build for the one of this process.
     """
     spark = version("pyspark")
@@ -67,6 +74,7 @@ def run_cases(cases: Path, chosen: str, jars: Iterable[Path] = (), *, elsewhere:
     if not python.exists():
         pytest.skip(f"Comet has no build for Spark {spark}, and there is no PySpark {SPARK}. Next: python3 scripts/setup spark {SPARK}")
     environment = {**os.environ, VARIABLE: os.pathsep.join(map(str, (jar, *jars))), "PYTHONPATH": path}
+    environment |= {EXTENSION_ALONE: "1"} if extension_alone else {}
     environment |= {name: str(python) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", f"python_files={cases.name}", "-k", chosen]
     command = [str(python), "-m", "pytest", *options, str(cases)]

@@ -15,3 +15,8 @@ FEW = "none-none or rename-vectors or names_the_table or drag or unsigned or nod
 @pytest.mark.parametrize("chosen", [FEW, pytest.param(f"not ({FEW})", marks=pytest.mark.slow)], ids=["few", "all"])
 def test_comet_reads_the_rows_of_spark(chosen: str) -> None:
     run_cases(CASES, chosen, elsewhere=True)
+
+
+@pytest.mark.slow
+def test_comet_is_found_where_only_its_extension_is_loaded() -> None:
+    run_cases(CASES, "names_the_table or itself_off or drag", elsewhere=True, extension_alone=True)

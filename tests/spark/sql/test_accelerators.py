@@ -23,19 +23,26 @@ from icefloe.table import Table
 pytestmark = pytest.mark.spark
 
 COMET, RAPIDS, GLUTEN = "org.apache.spark.CometPlugin", "com.nvidia.spark.SQLPlugin", "org.apache.gluten.GlutenPlugin"
+# The classes by which a session can have them without their plugins.
+EXTENSIONS = {
+    COMET: "org.apache.comet.CometSparkSessionExtensions",
+    RAPIDS: "com.nvidia.spark.rapids.SQLExecPlugin",
+    GLUTEN: "org.apache.gluten.extension.GlutenSessionExtensions",
+}
 QUERY = "SELECT id, s.b FROM lake.db.t WHERE r > 1 AND id < 9"
 
 
 @contextmanager
-def plugin(spark: SparkSession, name: str) -> Iterator[None]:
-    """Name a plugin in the session's settings, without loading it."""
+def plugin(spark: SparkSession, name: str, setting: str = "spark.plugins") -> Iterator[None]:
+    """Name a plugin in the session's settings beside another class, without loading it."""
     conf = spark._jsparkSession.sessionState().conf()
-    conf.setConfString("spark.plugins", name)
+    before = conf.getConfString(setting, "")
+    conf.setConfString(setting, f"{before or 'com.example.Other'} , {name}")
     gateway._ACCELERATED.clear()  # which has no accelerator so far
     try:
         yield
     finally:
-        conf.unsetConf("spark.plugins")
+        conf.setConfString(setting, before) if before else conf.unsetConf(setting)
         gateway._ACCELERATED.clear()
 
 
@@ -177,6 +184,19 @@ def test_a_plan_that_was_made_without_an_accelerator_stays_with_spark(
         assert scan_of(spark, query).tableIdentifier().get().unquotedString() == "lake.db.t"
         assert read
         assert table.scan("id < 4").count() == 4
+
+
+@pytest.mark.parametrize("name", [COMET, RAPIDS, GLUTEN])
+def test_an_accelerator_is_found_by_its_extension_alone(spark: SparkSession, table: Table, name: str) -> None:
+    with plugin(spark, name):
+        by_plugin = accelerator_of(spark), scan_of(spark, QUERY).relation().fileFormat().getClass().getName()
+    with plugin(spark, f"x{EXTENSIONS[name]}", "spark.sql.extensions"):
+        assert accelerator_of(spark) is None
+        assert not gateway.has_accelerator(spark)
+    with plugin(spark, EXTENSIONS[name], "spark.sql.extensions"):
+        assert (accelerator_of(spark), scan_of(spark, QUERY).relation().fileFormat().getClass().getName()) == by_plugin
+        assert gateway.has_accelerator(spark)
+    assert by_plugin[0] is not None
 
 
 def test_gluten_finds_columns_by_name_and_is_offered_no_scan(spark: SparkSession, sql: Run, table: Table) -> None:

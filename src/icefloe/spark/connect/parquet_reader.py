@@ -22,7 +22,7 @@ from icefloe.io.file_io_by_scheme import check_locations, has_vended_access
 from icefloe.io.locations import scheme_of
 from icefloe.operations.engine import ScanRequest
 from icefloe.scan.file_scan_task import FileScanTask
-from icefloe.spark.bridge.accelerator_plugins import ACCELERATOR_PLUGINS
+from icefloe.spark.bridge.accelerator_plugins import ACCELERATOR_PLUGINS, EXTENSIONS_CONF, PLUGINS_CONF
 from icefloe.spark.scan.filter_to_spark import filter_to_column, literal
 from icefloe.spark.scan.footer_field_ids import StoredFields, fields_in
 from icefloe.spark.scan.native_scan import READER_OPTIONS, ScanFileGroup, cut_struct, hadoop_paths
@@ -133,9 +133,9 @@ def _why_not_accelerated(spark: SparkSession, needed: Schema) -> str:
 
     `bridge/java/Accelerator.java` is for sessions with a JVM, whose scans it changes.
     """
-    plugins = spark.conf.get("spark.plugins", "") or ""
+    plugins, extensions = (spark.conf.get(name, "") or "" for name in (PLUGINS_CONF, EXTENSIONS_CONF))
     for accelerator in ACCELERATOR_PLUGINS:
-        if accelerator.plugin not in plugins or (spark.conf.get(accelerator.setting, "true") or "").lower() == "false":
+        if not accelerator.is_in(plugins, extensions) or (spark.conf.get(accelerator.setting, "true") or "").lower() == "false":
             continue
         if not accelerator.finds_by_id:
             return f"{accelerator.name} reads the files on Spark's server, and finds columns by their names, and not by their ids"

@@ -31,24 +31,35 @@ public final class Accelerator {
 
   private final String name;
   private final String plugin; // the class in `spark.plugins`
+  private final String extension; // the class in `spark.sql.extensions`, which is enough
   private final String setting; // turns it off where false
   private final boolean findsById; // whether it finds columns by field ids
 
-  private Accelerator(String name, String plugin, String setting, boolean findsById) {
+  private Accelerator(String name, String plugin, String extension, String setting, boolean findsById) {
     this.name = name;
     this.plugin = plugin;
+    this.extension = extension;
     this.setting = setting;
     this.findsById = findsById;
   }
 
   /** Returns the accelerator of a session; null where it has none, or has turned it off. */
   static Accelerator of(SQLConf conf) {
-    String plugins = conf.getConfString("spark.plugins", "");
     for (int i = 0; i < ALL.length; i++) {
       boolean isOff = conf.getConfString(ALL[i].setting, ALL[i].isComet() ? switched() : "true").equalsIgnoreCase("false");
-      if (plugins.contains(ALL[i].plugin) && !isOff) return ALL[i];
+      if (ALL[i].isIn(conf) && !isOff) return ALL[i];
     }
     return null;
+  }
+
+  private boolean isIn(SQLConf conf) {
+    return names(conf.getConfString("spark.plugins", ""), plugin) || names(conf.getConfString("spark.sql.extensions", ""), extension);
+  }
+
+  private static boolean names(String classes, String name) {
+    String[] each = classes.split(",");
+    for (int i = 0; i < each.length; i++) if (each[i].trim().equals(name)) return true;
+    return false;
   }
 
   private static String switched() {
@@ -77,8 +88,8 @@ public final class Accelerator {
 
   /** Returns whether a session has an accelerator, which may be turned off at present. */
   public static boolean isLoaded(SparkSession session) {
-    String plugins = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf().getConfString("spark.plugins", "");
-    for (int i = 0; i < ALL.length; i++) if (plugins.contains(ALL[i].plugin)) return true;
+    SQLConf conf = ((org.apache.spark.sql.classic.SparkSession) session).sessionState().conf();
+    for (int i = 0; i < ALL.length; i++) if (ALL[i].isIn(conf)) return true;
     return false;
   }
 
