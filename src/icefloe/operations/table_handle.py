@@ -51,6 +51,7 @@ class TableHandle:
     clock: Clock = field(default_factory=SystemClock)
     ids: IdSource = field(default_factory=RandomIds)
     planner: ServerPlanner | None = None  # plans scans in the catalog's server; None if this process plans them
+    shown_catalog: str | None = None  # the name of the catalog in messages where it is not its own, as in a session to which it is attached
 
     def reporter(self) -> MetricsReporter | None:
         """Return the sender of the table's metrics reports to its catalog; None if the catalog does not accept reports."""
@@ -59,7 +60,7 @@ class TableHandle:
     @property
     def table_name(self) -> str:
         """The table's name as `catalog.namespace.table`, for messages."""
-        return f"{self.store.name}.{dotted(self.identifier)}"
+        return f"{self.shown_catalog or self.store.name}.{dotted(self.identifier)}"
 
 
 def metadata_folder(metadata: TableMetadata) -> str:

@@ -467,3 +467,26 @@ def test_the_keys_of_kept_values_count_as_their_bytes() -> None:
     for number in range(200):
         kept.put((number, text), number, 1)
     assert sum(kept.get((number, text)) is not None for number in range(200)) <= scan_plans.SHARED_BYTES // 2**20
+
+
+def test_each_name_of_a_catalog_that_is_attached_twice_is_that_of_its_scans(
+    spark: SparkSession, tables: SqlCatalog, sql: Run, plannings: list[str]
+) -> None:
+    """The names in EXPLAIN and in errors are those of statements, and not that of the catalog in Python. Plans are kept for each name by itself."""
+    names = ("pond", "sea")
+    for name in names:
+        attach(spark, name, tables)
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        for name in names * 2:
+            (explained,) = sql(f"EXPLAIN EXTENDED SELECT name FROM {name}.db.t0 WHERE id < 7")
+            assert f"FileScan parquet {name}.db.t0[" in explained[0]
+            assert not [other for other in (*names, tables.name) if other != name and f"{other}.db.t0" in explained[0]]
+            assert len(sql(f"SELECT name FROM {name}.db.t0 WHERE id < 7")) == 7
+        assert len(plannings) == len(names)
+        (joined_plan,) = sql("EXPLAIN SELECT * FROM pond.db.t0 JOIN sea.db.t0 USING (id)")
+        assert all(f"FileScan parquet {name}.db.t0[" in joined_plan[0] for name in names)
+    finally:
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    with pytest.raises(Exception, match=r"pond\.db\.t0 has no snapshot 7"):
+        sql("SELECT * FROM pond.db.t0 VERSION AS OF 7")

@@ -60,7 +60,7 @@ from icefloe.spark.catalog.table_definition import definition_of
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, SparkFunction, find_function, is_for_functions
 from icefloe.spark.scan.change_stream import ChangesTable
 from icefloe.spark.scan.scan_plans import ScanCache
-from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, select
+from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, select, shown_in
 from icefloe.spark.types.declared_types import check_collation
 from icefloe.spark.write.sql_write import Write, write_within
 from icefloe.table.table import Table
@@ -134,7 +134,7 @@ class SparkCatalog(PythonCallback):
     def table_exists(self, request: TableMessage) -> bool:
         """Return whether a name is that of a table, or of a branch, tag, snapshot or metadata table of a table."""
         try:
-            select(self._catalog, request["table"])
+            select(self._catalog, request["table"], self.name)
         except (NoSuchTableError, InvalidIdentifierError):
             return False
         return True
@@ -143,7 +143,7 @@ class SparkCatalog(PythonCallback):
     def load_table(self, request: TableToLoad) -> Any:
         """Return a table or metadata table, at the version or time in the request if it has one; for a view return Spark's relation, a Java object."""
         try:
-            selected = select(self._catalog, request["table"])
+            selected = select(self._catalog, request["table"], self.name)
         except NoSuchTableError:
             return self._load_view(request)
         if request.get("version") is not None:
@@ -158,12 +158,12 @@ class SparkCatalog(PythonCallback):
     @connector_method
     def load_changelog(self, request: ChangelogToLoad) -> SparkChangelog:
         """Return the changes of a table in the range of the request, for CHANGES in SQL and `spark.read.changes` of Spark 4.2 and later."""
-        return SparkChangelog(self._spark, self.name, select(self._catalog, request["table"]), request["context"])
+        return SparkChangelog(self._spark, self.name, select(self._catalog, request["table"], self.name), request["context"])
 
     @connector_method
     def load_changes(self, request: TableMessage) -> ChangesTable:
         """Return the changes of a table or branch as a table, for streams with the option `read.mode`."""
-        selected = select(self._catalog, request["table"])
+        selected = select(self._catalog, request["table"], self.name)
         name = ".".join((self.name, *request["table"]))
         if selected.metadata_table is not None:
             raise InvalidInputError(
@@ -185,7 +185,8 @@ class SparkCatalog(PythonCallback):
             LOG.debug("the tables of a statement are loaded one by one", exc_info=True)
             return ()
         return tuple(
-            self._load(TableSelection(table=table), read_request) for table, read_request in zip(tables, request["tables"], strict=True)
+            self._load(TableSelection(table=shown_in(self.name, table)), read_request)
+            for table, read_request in zip(tables, request["tables"], strict=True)
         )
 
     def _load(self, selected: TableSelection, request: TableToLoad) -> SparkTable:
@@ -219,7 +220,7 @@ class SparkCatalog(PythonCallback):
     @connector_method
     def alter_table(self, request: TableChanges) -> Any:
         """Apply the changes of one statement, and return the changed table."""
-        selected = select(self._catalog, request["table"])
+        selected = select(self._catalog, request["table"], self.name)
         if selected.is_part:
             raise InvalidInputError(
                 f"{'.'.join(request['table'])} is a branch, tag, snapshot or metadata table and cannot be altered",
@@ -231,7 +232,7 @@ class SparkCatalog(PythonCallback):
     @connector_method
     def evolve_table(self, request: TableChanges) -> PythonCallback:
         """Return the table with the changed columns of a statement WITH SCHEMA EVOLUTION. The commit of the statement's rows also commits the columns."""
-        selected = select(self._catalog, request["table"])
+        selected = select(self._catalog, request["table"], self.name)
         if selected.is_past or selected.metadata_table is not None:
             raise InvalidInputError(f"{'.'.join(request['table'])} takes no writes", next_step="name the table or a branch of it")
         return SchemaEvolvingTable(self._spark, self.name, selected, request["changes"])

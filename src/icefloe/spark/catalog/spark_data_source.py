@@ -51,7 +51,7 @@ from icefloe.spark.scan.read_options import PushedQuery
 from icefloe.spark.scan.read_strategy import read
 from icefloe.spark.scan.readable_table import ReadableTable
 from icefloe.spark.scan.spark_scan import ConnectorScan, statistics
-from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version
+from icefloe.spark.scan.table_selector import TableSelection, at_timestamp, at_version, shown_in
 from icefloe.spark.types.spark_types import quote_name, schema_to_struct
 from icefloe.spark.write.sql_write import Write
 from icefloe.spec.expressions.row_filter import to_expression
@@ -142,7 +142,11 @@ class HiddenCatalog(PythonCallback):
         resolved = None if of_location else resolve_name(self._spark, name)
         registered = registered_in(self._spark._jsparkSession)
         try:
-            table = self._load_by_location(options, registered) if resolved is None else resolved[0].catalog.load_table(resolved[1])
+            table: Table | StaticTable
+            if resolved is None:
+                table = self._load_by_location(options, registered)
+            else:
+                table = shown_in(resolved[0].name, resolved[0].catalog.load_table(resolved[1]))
         except NoSuchCatalogError as error:
             raise NoSuchCatalogError(
                 f"this session has no catalog {name[0]!r}, and it is not configured elsewhere",

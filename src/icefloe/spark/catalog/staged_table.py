@@ -46,7 +46,9 @@ class StagedTable(SparkTable):
             # written.
             self._default_error = error
             self._member = _stage(self._transaction, request["how"], request["table"], _without_defaults(definition_of(spark, request)))
-        staged = Table(self._member.handle, LoadedMetadata(location="", metadata=self._member.table_metadata))
+        staged = Table(
+            replace(self._member.handle, shown_catalog=catalog_name), LoadedMetadata(location="", metadata=self._member.table_metadata)
+        )
         super().__init__(spark, catalog_name, TableSelection(table=staged))
 
     def write(self, spark: SparkSession, rows: Callable[[], DataFrame], builder: SparkWriteBuilder) -> WriteResult | None:

@@ -13,6 +13,7 @@ from icefloe.errors import InvalidInputError, NoSuchNamespaceError, NoSuchTableE
 from icefloe.formatting import short_text
 from icefloe.metadata_tables.metadata_table_registry import METADATA_TABLES
 from icefloe.operations.data_scan import DataScan
+from icefloe.operations.metadata_cache import LoadedMetadata
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.table.table import Table
 
@@ -87,12 +88,19 @@ class TableSelection:
         return repr((self.branch, self.tag, self.snapshot_id, self.as_of_ms, self.metadata_table, self.appended_after))
 
 
-def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
+def shown_in(catalog_name: str, table: Table) -> Table:
+    """Return a table under the name that statements have for its catalog, which is in errors, EXPLAIN and Spark's UI then."""
+    handle = replace(table.handle, shown_catalog=catalog_name)
+    return Table(handle, LoadedMetadata(metadata=table.metadata, location=table.metadata_location))
+
+
+def select(catalog: Catalog, name: Sequence[str], catalog_name: str) -> TableSelection:
     """Resolve the name of a table in SQL, with an optional selector (`branch_b`) and metadata table (`files`) at its end.
 
     Args:
         catalog: The catalog.
         name: The namespace and the table's name, optionally followed by a selector and a metadata table: `db.t.branch_b.files`.
+        catalog_name: The name that statements have for the catalog.
 
     Raises:
         NoSuchTableError: The table does not exist; the name may be a view.
@@ -102,9 +110,9 @@ def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
     if len(parts) < 2:
         raise NoSuchTableError(f"the name {'.'.join(parts)} has no namespace", next_step="write it as namespace.table")
     try:
-        return TableSelection(table=catalog.load_table(parts))
+        return TableSelection(table=shown_in(catalog_name, catalog.load_table(parts)))
     except (NoSuchTableError, NoSuchNamespaceError) as error:
-        selection = _by_selector(catalog, parts)
+        selection = _by_selector(catalog, parts, catalog_name)
         if selection is None:
             raise NoSuchTableError(
                 f"there is no table {'.'.join(parts)}", next_step=f"SHOW TABLES IN {'.'.join(parts[:-1])} lists the tables"
@@ -112,7 +120,7 @@ def select(catalog: Catalog, name: Sequence[str]) -> TableSelection:
         return selection
 
 
-def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | None:
+def _by_selector(catalog: Catalog, parts: tuple[str, ...], catalog_name: str) -> TableSelection | None:
     """Resolve a name whose last part is a selector or a metadata table; return None if it is neither, or if no table has the rest of the name."""
     last = parts[-1]
     selector = _SELECTOR.fullmatch(last)
@@ -120,7 +128,7 @@ def _by_selector(catalog: Catalog, parts: tuple[str, ...]) -> TableSelection | N
     if len(parts) < 3 or not (selector or is_metadata):
         return None
     try:
-        base = select(catalog, parts[:-1])
+        base = select(catalog, parts[:-1], catalog_name)
     except NoSuchTableError:
         return None
     if is_metadata:

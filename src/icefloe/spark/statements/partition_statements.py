@@ -36,7 +36,7 @@ def partition_statement(spark: SparkSession, text: str) -> ViewStatement | None:
     tokens.end()
     spark_catalog, name = place
     try:
-        selected = select(spark_catalog.catalog, name)
+        selected = select(spark_catalog.catalog, name, spark_catalog.name)
     except NoSuchTableError:
         return None  # Spark reports that the table does not exist
     return ViewStatement(name=name, run=lambda: _partitions(selected, partition_filter), names=("partition",))

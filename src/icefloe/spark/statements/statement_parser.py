@@ -17,6 +17,7 @@ from icefloe.spark.catalog.attached_catalogs import SESSION_CATALOG, attached_ca
 from icefloe.spark.catalog.spark_catalog import SparkCatalog
 from icefloe.spark.functions.spark_functions import FUNCTIONS, SYSTEM, Function, is_for_functions
 from icefloe.spark.scan.spark_cache import recache
+from icefloe.spark.scan.table_selector import shown_in
 from icefloe.spark.statements.alter_statements import AlterStatement, alter_statement
 from icefloe.spark.statements.create_table_statements import create_table_statement
 from icefloe.spark.statements.partition_statements import partition_statement
@@ -130,7 +131,7 @@ class StatementParser(PythonCallback):
 
     def _alter(self, statement: AlterStatement, catalog: SparkCatalog, name: tuple[str, ...]) -> list[tuple[Any, ...]]:
         case_sensitive = self._spark.conf.get("spark.sql.caseSensitive") == "true"
-        rows = statement.run(catalog.catalog.load_table(name), case_sensitive=case_sensitive)
+        rows = statement.run(shown_in(catalog.name, catalog.catalog.load_table(name)), case_sensitive=case_sensitive)
         recache(self._spark, [catalog.name, *name])
         return rows
 
