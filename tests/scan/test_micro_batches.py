@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -432,6 +433,31 @@ def test_a_rollback_ends_a_stream_unless_deletes_are_skipped() -> None:
     with pytest.raises(InvalidInputError, match="which is no ancestor"):
         planner(table).next_offset(offset)
     assert read_all(table, offset, skips) == [[file(table, 2).file_path]]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_the_replacement_of_a_table_is_named_and_its_snapshots_are_read_on_request(version: str, is_expired: bool) -> None:
+    catalog = InMemoryCatalog(f"streams-{random.random()}")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.t", SCHEMA, properties={"format-version": version})
+    uuid, last = table.metadata.table_uuid, append(table, file(table, 0))
+    offset = planner(table).next_offset(START)
+    time.sleep(0.002)  # by which snapshots of version 1 are ordered
+    table = catalog.replace_table("db.t", SCHEMA)
+    assert table.metadata.table_uuid == uuid
+    assert planner(table).next_offset(offset) == offset, "the new table has no snapshot yet"
+    first = append(table, file(table, 1))
+    append(table, file(table, 2))
+    if is_expired:
+        table.expire_snapshots(snapshot_ids=[last])
+    with pytest.raises(
+        InvalidInputError, match=rf"snapshot {last} .*the table was replaced, .* begins with snapshot {first} of"
+    ) as refused:
+        planner(table).next_offset(offset)
+    assert "rolled back" not in str(refused.value)
+    assert "begin with a new checkpointLocation" in str(refused.value)
+    assert read_all(table, offset, StreamRules(skips_deletes=True)) == [[file(table, 1).file_path, file(table, 2).file_path]]
 
 
 def test_a_branch_is_read_as_its_own_history() -> None:

@@ -53,6 +53,7 @@ class ChangeBatchPlanner(MicroBatchPlanner):
 
     first_snapshots: Callable[[], Sequence[Snapshot]] | None = None
     _after_rollback = "begin with a new checkpointLocation; without a start, the stream begins with the current rows of the table"
+    _after_replacement = _after_rollback
 
     def changes(self, start: StreamingOffset, end: StreamingOffset, schema: Schema) -> BatchOfChanges:
         """Return what a batch has.

@@ -98,6 +98,7 @@ class MicroBatchPlanner:
     cache: ManifestColumnsCache | None = None
     warn: Callable[[str], None] = lambda _: None
     _after_rollback = f"set {SKIP_DELETES}=true to continue with the snapshots after the rollback; or begin with a new checkpointLocation"
+    _after_replacement = f"begin with a new checkpointLocation, to read all rows of the new table; or set {SKIP_DELETES}=true to continue with what it appends"
 
     def next_offset(self, start: StreamingOffset, limits: ReadLimits = NO_LIMITS) -> StreamingOffset:
         """Return the end of the batch that begins at `start`; `start` itself if there is nothing to read.
@@ -285,7 +286,8 @@ class MicroBatchPlanner:
         # A tag may keep the snapshot of the offset while snapshots after it are expired.
         if oldest.parent_snapshot_id is not None and oldest.parent_snapshot_id not in read.values() and are_later[-1] is not False:
             return self._after_missing(begin, oldest.parent_snapshot_id, newer)
-        self._refuse_rollback(begin, head)
+        is_new_line = oldest.parent_snapshot_id is None and oldest.snapshot_id not in read and are_later[-1] is not False
+        self._refuse_other_line(begin, head, oldest if is_new_line else None)
         if first is None:
             return _added_by([snapshot for snapshot, is_later in zip(newer, are_later, strict=True) if is_later])
         return _added_by([snapshot for snapshot in newer if snapshot.snapshot_id not in read])
@@ -310,16 +312,27 @@ class MicroBatchPlanner:
         *parts, final = self._parts(begin, last) or [SnapshotPart(last, "none")]
         return [*parts, final._replace(end=end_position)]
 
-    def _refuse_rollback(self, begin: StreamingOffset, head: Snapshot) -> None:
-        if not self.rules.skips_deletes:
-            raise InvalidInputError(
-                f"the stream of {self.table_name} has read snapshot {begin.snapshot_id}{_time(begin.timestamp_ms)}, which is no ancestor of the current "
-                f"snapshot {head.snapshot_id}{_time(head.timestamp_ms)}: the table was rolled back, or another branch is read; rows that were read are "
-                "no longer in it",
-                table=self.table_name,
-                snapshot_id=begin.snapshot_id,
-                next_step=self._after_rollback,
+    def _refuse_other_line(self, begin: StreamingOffset, head: Snapshot, first_of_new: Snapshot | None) -> None:
+        """Raise the error for a branch that does not have the snapshot of the offset, unless the rules allow to continue.
+
+        After a rollback the branch has older snapshots of the same history. A table that was replaced keeps its UUID, and has a new history: `first_of_new` is
+        its first snapshot, which has no parent and is later than the one that was read.
+        """
+        if self.rules.skips_deletes:
+            return
+        what = "the table was rolled back, or another branch is read; rows that were read are no longer in it"
+        if first_of_new is not None:
+            what = (
+                "the table was replaced, as CREATE OR REPLACE TABLE does it: its history begins with snapshot "
+                f"{first_of_new.snapshot_id}{_time(first_of_new.timestamp_ms)}, which has no parent, and rows that were read are no longer in it"
             )
+        raise InvalidInputError(
+            f"the stream of {self.table_name} has read snapshot {begin.snapshot_id}{_time(begin.timestamp_ms)}, which is no ancestor of the current "
+            f"snapshot {head.snapshot_id}{_time(head.timestamp_ms)}: {what}",
+            table=self.table_name,
+            snapshot_id=begin.snapshot_id,
+            next_step=self._after_rollback if first_of_new is None else self._after_replacement,
+        )
 
     def _refuse_missing(self, begin: StreamingOffset, missing_id: int, oldest: Snapshot | None) -> None:
         """Raise the error for an expired snapshot that the stream needs, or warn if the rules allow to continue."""
