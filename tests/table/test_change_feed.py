@@ -33,6 +33,7 @@ def check_pair(history: History, start: int | None, end: int, modes: Sequence[st
         assert stream["_change_ordinal"].to_pylist() == changes["_change_ordinal"].to_pylist(), "a stream has the changes in order"
         assert set(changes["_change_type"].to_pylist()) <= {"INSERT", "DELETE"}
         assert apply_changes_of(mode, before, changes, columns) == after, mode
+        check_rows_without_columns(table.changes(start, end, deduplication_mode=mode), len(changes))
         updates = (
             table.changes(start, end, deduplication_mode=mode, compute_updates=True, identifier_columns=["id"]) if mode != "none" else None
         )
@@ -40,11 +41,13 @@ def check_pair(history: History, start: int | None, end: int, modes: Sequence[st
         for scan in (updates, by_id):
             if scan is not None:
                 labelled = scan.to_arrow()
+                check_rows_without_columns(scan, len(labelled))
                 assert apply_changes_of(mode, before, labelled, columns) == after, mode
                 check_updates(labelled, mode)
     net = table.changes(start, end, deduplication_mode="netChanges", identifier_columns=["id"]).to_arrow()
     rows = [tuple(row.values()) for row in net.select(net.column_names[:columns]).to_pylist()]
     kinds = net["_change_type"].to_pylist()
+    check_rows_without_columns(table.scan(snapshot_id=end), after.total())
     assert Counter(row for row, kind in zip(rows, kinds, strict=True) if kind == "DELETE") == before - after
     assert Counter(row for row, kind in zip(rows, kinds, strict=True) if kind == "INSERT") == after - before
 
@@ -56,6 +59,13 @@ def apply_changes_of(mode: str, before: Counter[Any], changes: Any, columns: int
     return apply_changes(
         before, changes.set_column(changes.column_names.index("_change_ordinal"), "_change_ordinal", [[0] * len(changes)]), columns
     )
+
+
+def check_rows_without_columns(scan: Any, expected: int) -> None:
+    """Check that the rows of a scan without columns are counted, in both forms."""
+    rows = scan.select().to_arrow()
+    batches = scan.select().to_arrow_batch_reader()
+    assert (rows.num_rows, rows.num_columns, len(batches.schema), sum(batch.num_rows for batch in batches)) == (expected, 0, 0, expected)
 
 
 def check_updates(changes: Any, mode: str) -> None:

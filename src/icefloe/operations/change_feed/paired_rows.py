@@ -149,7 +149,8 @@ class PairedRows:
             rows = pa.Table.from_batches(batches, rows.schema)
         if DELETED.name in self.projection.names:  # only live rows are compared
             rows = rows.append_column(DELETED.name, repeat_value(False, pa.bool_(), len(rows)))
-        return rows.select(self.projection.names).cast(schema_to_arrow(self.projection))
+        chosen = rows.select(self.projection.names)
+        return chosen.cast(schema_to_arrow(self.projection)) if chosen.num_columns else chosen  # a cast without columns loses the row count
 
     def rows_of_snapshot(self, task: SnapshotTask) -> Any:
         """Return the changed rows of one snapshot, deleted rows first, with the columns of the change and without copied rows if they are left out."""
