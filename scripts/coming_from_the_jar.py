@@ -59,6 +59,7 @@ SECTIONS = (
     ("Read options", "Read options without effect", "none"),
     ("Write options", "Write options", "same"),
     ("Write options", "Write options that are refused", "refused"),
+    ("Write options", "Write options without effect", "none"),
     ("Settings of the session", "Settings of the Spark session", "same"),
     ("Settings of the session", "Settings without effect", "none"),
 )

@@ -18,7 +18,7 @@ from icefloe.spark.connect.connect_options import DATA_SOURCE_OPTIONS
 from icefloe.spark.runtime.driver_memory import STARTED_SETTINGS
 from icefloe.spark.scan.read_options import READ_OPTIONS, READ_SETTINGS, SESSION_PREFIX, UNUSED_READ_OPTIONS, UNUSED_SETTINGS
 from icefloe.spark.scan.stream_options import STREAM_OPTIONS
-from icefloe.spark.write.write_options import REFUSED_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
+from icefloe.spark.write.write_options import REFUSED_OPTIONS, UNUSED_WRITE_OPTIONS, WRITE_OPTIONS, WRITE_SETTINGS
 from icefloe.spec.limits import Limits, environment_variable
 from icefloe.spec.metadata import maintenance_properties, table_properties
 from icefloe.spec.metadata.unused_properties import UNUSED_PREFIXES, UNUSED_PROPERTIES
@@ -79,6 +79,7 @@ def _lines() -> Iterator[str]:
     yield from _unused_section("### Read options without effect", UNUSED_READ_OPTIONS)
     yield from _option_section("## Write options", WRITE_OPTIONS)
     yield from _unused_section("### Write options that are refused", REFUSED_OPTIONS, "instead")
+    yield from _unused_section("### Write options without effect", UNUSED_WRITE_OPTIONS)
     yield from _option_section("## Options of the data source", DATA_SOURCE_OPTIONS)
     yield from _option_section("## Settings of the Spark session", (*READ_SETTINGS, *WRITE_SETTINGS))
     yield from _unused_section("### Settings without effect", {SESSION_PREFIX + name: reason for name, reason in UNUSED_SETTINGS.items()})

@@ -1,4 +1,7 @@
-"""Names of the options, settings and properties of Java Iceberg 1.11, by the class that lists them; a name that ends in a dot is a prefix."""
+"""Names of the options, settings and properties of Java Iceberg 1.11, by the class that lists them, and of the options and settings that 1.12 adds for Spark.
+
+A name that ends in a dot is a prefix.
+"""
 
 
 def _names(text: str) -> list[str]:
@@ -18,7 +21,7 @@ WRITE_OPTIONS = _names("""
     branch write-format target-file-size-bytes delete-format target-delete-file-size-bytes check-nullability snapshot-property fanout-enabled
     check-ordering output-spec-id output-sort-order-id overwrite-mode distribution-mode use-table-distribution-and-ordering merge-schema mergeSchema
     validate-from-snapshot-id isolation-level compression-codec compression-level compression-strategy advisory-partition-size delete-granularity
-    shred-variants variant-inference-buffer-size
+    shred-variants variant-inference-buffer-size use-merge-append-for-streaming
 """)
 
 # SparkSQLProperties
@@ -32,7 +35,7 @@ SESSION_SETTINGS = _names("""
     spark.sql.iceberg.merge-schema spark.sql.iceberg.executor-cache.locality.enabled spark.sql.iceberg.report-column-stats
     spark.sql.iceberg.identifier-fields-rely spark.sql.iceberg.snapshot-property. spark.sql.iceberg.read.adaptive-split-size.enabled
     spark.sql.iceberg.read.adaptive-split-size.parallelism spark.sql.iceberg.async-micro-batch-planning-enabled spark.sql.iceberg.shred-variants
-    spark.sql.iceberg.variant-inference-buffer-size
+    spark.sql.iceberg.variant-inference-buffer-size spark.sql.iceberg.read.split-size spark.sql.iceberg.view.schema-binding-mode
 """)
 
 # TableProperties

@@ -46,7 +46,14 @@ def test_the_page_is_what_the_code_declares() -> None:
 
 def test_the_page_names_everything_that_has_no_effect() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    unused = [*UNUSED_PROPERTIES, *UNUSED_PREFIXES, *UNUSED_CATALOG_PROPERTIES, *UNUSED_READ_OPTIONS, *write_options.REFUSED_OPTIONS]
+    unused = [
+        *UNUSED_PROPERTIES,
+        *UNUSED_PREFIXES,
+        *UNUSED_CATALOG_PROPERTIES,
+        *UNUSED_READ_OPTIONS,
+        *write_options.REFUSED_OPTIONS,
+        *write_options.UNUSED_WRITE_OPTIONS,
+    ]
     settings = [SESSION_PREFIX + name for name in UNUSED_SETTINGS]
     assert [name for name in (*unused, *settings) if f"`{name}`" not in page] == []
 
@@ -86,7 +93,11 @@ def test_every_option_of_a_read_that_has_an_effect_is_listed() -> None:
 
 
 def test_every_option_of_a_write_that_has_an_effect_is_listed() -> None:
-    known = {*write_options.KNOWN_OPTIONS, write_options.SNAPSHOT_PROPERTY} - write_options.REFUSED_OPTIONS.keys()
+    known = (
+        {*write_options.KNOWN_OPTIONS, write_options.SNAPSHOT_PROPERTY}
+        - write_options.REFUSED_OPTIONS.keys()
+        - write_options.UNUSED_WRITE_OPTIONS.keys()
+    )
     assert {name.lower() for name in names(write_options.WRITE_OPTIONS)} == known - {"snapshot-id", "as-of-timestamp", "tag"}
     assert {one.name.rstrip(".") for one in write_options.WRITE_OPTIONS if one.java} <= set(WRITE_OPTIONS)
 

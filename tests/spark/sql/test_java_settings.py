@@ -27,7 +27,7 @@ from icefloe.spark.scan.read_options import (
     UNUSED_SETTINGS,
     planning_mode,
 )
-from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY
+from icefloe.spark.write.write_options import KNOWN_OPTIONS, REFUSED_OPTIONS, SETTINGS, SNAPSHOT_PROPERTY, UNUSED_WRITE_OPTIONS
 from icefloe.table import Table
 
 # What Spark itself does with the options of a read, and `operations/rows/write_context.py` with settings.
@@ -101,8 +101,10 @@ def test_settings_and_options_without_effect_log_one_warning_per_session(
         assert sql("SELECT count(*) FROM lake.db.t.files WHERE content = 0") == [(3,)]
         assert [line for line in caplog.messages if "has no effect" in line] == []
         warnings_once._WARNED.clear()
-        sql("INSERT INTO lake.db.t VALUES (2, 'b')")
+        rows = spark.createDataFrame([(2, "b")], "id BIGINT, v STRING")
+        rows.writeTo("lake.db.t").options(**dict.fromkeys(UNUSED_WRITE_OPTIONS, "true")).append()
         assert f"{SESSION_PREFIX}locality.enabled" in warned(caplog, "setting")
+        assert warned(caplog, "write option") == list(UNUSED_WRITE_OPTIONS)
     finally:
         for name in UNUSED_SETTINGS:
             spark.conf.unset(SESSION_PREFIX + name)

@@ -46,6 +46,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     "executor-cache.locality.enabled": _CACHE,
     "identifier-fields-rely": "Spark is given no constraints, so that no query is changed by them",
     "async-micro-batch-planning-enabled": _OWN_PLANNING,
+    "view.schema-binding-mode": "the columns of every view are cast to the types of the view, as with COMPENSATION",
 }
 FROM_TIMESTAMP = "stream-from-timestamp"
 MAX_FILES, MAX_ROWS, MAX_BYTES = (f"streaming-max-{unit}-per-micro-batch" for unit in ("files", "rows", "bytes"))
@@ -135,7 +136,7 @@ READ_OPTIONS = (
     Option("aggregate-push-down-enabled", "`false`: `count`, `min` and `max` are computed from rows.", "`true`"),
 )
 READ_SETTINGS = (
-    Option(SESSION_PREFIX + "read.split-size", "`read.split.target-size` for the session.", java=False),
+    Option(SESSION_PREFIX + "read.split-size", "`read.split.target-size` for the session. In Java since 1.12."),
     Option(SESSION_PREFIX + "vectorization.enabled", "`read.parquet.vectorization.enabled` for the session."),
     Option(SESSION_PREFIX + _ADAPTIVE, "`read.split.adaptive-size.enabled` for the session."),
     Option(SESSION_PREFIX + _SPLIT_COUNT.name, _SPLIT_COUNT.meaning),

@@ -14,12 +14,13 @@ from pyspark.sql.types import MapType as SparkMap
 
 from icefloe.errors import InvalidInputError, Problem, SchemaMismatchError
 from icefloe.operations.staging import branch_named
+from icefloe.operations.warnings_once import warn_once
 from icefloe.operations.write_result import WriteResult
 from icefloe.spark.bridge.gateway import static_method
 from icefloe.spark.scan.read_options import warn_of_settings
 from icefloe.spark.types.spark_types import column_named, struct_to_schema
 from icefloe.spark.write.formatted_rows import RowsInForm
-from icefloe.spark.write.write_options import SETTINGS, WriteOptions, write_options
+from icefloe.spark.write.write_options import SETTINGS, UNUSED_WRITE_OPTIONS, WriteOptions, write_options
 from icefloe.spec.expressions.predicate import AlwaysTrue, BooleanExpression
 from icefloe.spec.metadata.snapshot_ref import MAIN
 from icefloe.spec.metadata.table_metadata import TableMetadata
@@ -55,9 +56,11 @@ class Write:
 
 
 def options_of_write(spark: SparkSession, options: Mapping[str, str], metadata: TableMetadata, table_name: str) -> WriteOptions:
-    """Parse the options of a write, with the session's settings as defaults. Warn about settings without effect. Raises the errors of `write_options`."""
+    """Parse the options of a write, with the session's settings as defaults. Warn about what has no effect. Raises the errors of `write_options`."""
     settings = json.loads(static_method(spark, "PythonBridge", "settings", spark._jsparkSession.sessionState().conf()))
     warn_of_settings(spark, settings, SETTINGS)
+    for name in sorted({key.lower() for key in options} & UNUSED_WRITE_OPTIONS.keys()):
+        warn_once(str(spark._jsparkSession.sessionUUID()), "write option", name, UNUSED_WRITE_OPTIONS[name])
     return write_options(options, settings, metadata, table_name)
 
 

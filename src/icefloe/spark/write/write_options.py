@@ -65,8 +65,10 @@ REFUSED_OPTIONS = {
     "delete-granularity": "set the table property write.delete.granularity",
     "delete-mode": "set the table property write.delete.mode",
 }
+# Options of Java's Iceberg that have no effect, with the reason.
+UNUSED_WRITE_OPTIONS = {"use-merge-append-for-streaming": "streams merge manifests as other appends do: commit.manifest-merge.enabled"}
 _READS = ("snapshot-id", "as-of-timestamp", "tag")
-KNOWN_OPTIONS = (*_FLAGS, *_PROPERTIES, *_COMPRESSION, *_OTHERS, *REFUSED_OPTIONS, *_READS, "mergeschema")
+KNOWN_OPTIONS = (*_FLAGS, *_PROPERTIES, *_COMPRESSION, *_OTHERS, *REFUSED_OPTIONS, *UNUSED_WRITE_OPTIONS, *_READS, "mergeschema")
 # Session settings that are options of every write, without their prefix `spark.sql.iceberg.`.
 SETTINGS = (
     *(name for name, (_, in_session) in _FLAGS.items() if in_session),
