@@ -1,7 +1,9 @@
 """Epochs of streams are committed once: after crashes, expiry, rollbacks, on branches, beside other writers, and after Java's writer."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +14,8 @@ from icefloe.commit.stream_epoch import PREFIX, StreamEpoch, last_epoch
 from icefloe.errors import InvalidInputError
 from icefloe.operations.metadata_cache import load_metadata
 from icefloe.operations.table_handle import TableHandle
+from icefloe.spec.metadata.snapshot import Snapshot
+from icefloe.spec.metadata.table_history import ancestors
 from icefloe.table import Table
 from icefloe.table.epoch_changes import EpochChanges, OutputMode
 from icefloe.testing.fault_injection import Fault, Faults, FaultyStore
@@ -160,6 +164,31 @@ def test_the_last_epoch_of_java_is_found_when_a_query_starts(catalog: SqlCatalog
     table.append(rows(6), StreamEpoch(query_id="q", epoch=6, branch="main").summary)  # by Java again
     assert not write(table, 6, rows(6), searches_history=True)
     assert numbers(table) == [4, 5, 6, 9]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_history_is_searched_back_to_the_last_epoch_alone(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    table = catalog.create_table("db.long", SCHEMA, properties={"format-version": str(version)})
+    for number in range(20):
+        table.append(rows(number))
+    visited: list[int] = []
+
+    def visit(*given: Any) -> Iterator[Snapshot]:
+        for snapshot in ancestors(*given):
+            visited.append(snapshot.snapshot_id)
+            yield snapshot
+
+    monkeypatch.setattr(stream_epoch, "ancestors", visit)
+    counts = []
+    for epoch in range(3):
+        visited.clear()
+        assert write(table, epoch, rows(100 + epoch), searches_history=True)
+        counts.append(len(set(visited)))
+        table.append(rows(200 + epoch))
+    assert counts == [20, 2, 2], "later epochs visit what was committed since the last one"
+    table.append(rows(103), StreamEpoch(query_id="q", epoch=3, branch="main").summary)  # by Java
+    table.append(rows(300))
+    assert not write(table, 3, rows(103), searches_history=True)
 
 
 def test_queries_write_to_one_table_and_properties_are_bounded(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,13 +92,18 @@ def is_committed(base: TableMetadata, epoch: StreamEpoch, *, searches_history: b
     """
     last = last_epoch(base.properties, epoch.query_id)
     if last is None or last.epoch < epoch.epoch:
-        return searches_history and _newest_in_history(base, epoch) >= epoch.epoch
+        return searches_history and _newest_in_history(base, epoch, last) >= epoch.epoch
     return _may_be_in_branch(base, last) or _newest_in_history(base, epoch) >= epoch.epoch
 
 
-def _newest_in_history(base: TableMetadata, epoch: StreamEpoch) -> int:
-    """Return the newest epoch of the query among the snapshots of its branch; -1 if there is none."""
+def _newest_in_history(base: TableMetadata, epoch: StreamEpoch, after: LastEpoch | None = None) -> int:
+    """Return the newest epoch of the query among the snapshots of its branch; -1 if there is none.
+
+    With `after` only snapshots after that of an earlier epoch are searched: those that other writers added since then.
+    """
     for snapshot in islice(_history(base, epoch.branch), MOST_SEARCHED):
+        if after is not None and (snapshot.snapshot_id == after.snapshot_id or snapshot.sequence_number < after.sequence_number):
+            break
         number = count_of(snapshot.summary.get(EPOCH_ID))
         if number is not None and snapshot.summary.get(QUERY_ID) == epoch.query_id:
             return number
