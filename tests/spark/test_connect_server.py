@@ -42,6 +42,14 @@ for number, frame in enumerate([spark.readStream.table("prod.db.t"), spark.readS
     query.awaitTermination()
     counts.append(spark.table(f"seen{number}").count())
 print(json.dumps(counts))
+spark.sql("CALL prod.system.create_changelog_view(table => 'db.t', changelog_view => 'seen')")
+print(json.dumps(rows(spark, "SELECT _change_type, count(*) FROM seen GROUP BY 1 ORDER BY 1")))
+first = rows(spark, "SELECT snapshot_id FROM prod.db.t.snapshots ORDER BY committed_at")[0][0]
+clause = f"prod.db.t CHANGES FROM VERSION {first} EXCLUSIVE" if spark.version >= "4.2" else f"seen WHERE _commit_snapshot_id <> {first}"
+print(json.dumps(rows(spark, f"SELECT count(*), count(id), min(id) FROM {clause}")))
+changes = spark.readStream.format("iceberg").options(**{"read.mode": "changes", "start-snapshot-id": first}).load("prod.db.t")
+changes.writeStream.format("memory").queryName("changed").trigger(availableNow=True).start().awaitTermination()
+print(json.dumps(rows(spark, "SELECT lower(_change_type), count(*) FROM changed GROUP BY 1 ORDER BY 1")))
 other = SparkSession.builder.remote(sys.argv[1]).create()
 print(json.dumps(rows(other, "SELECT count(*) FROM prod.db.t")))
 other.stop()
@@ -107,6 +115,9 @@ def test_clients_without_icefloe_have_the_whole_sql_and_ctrl_c_ends_the_server(t
             [[4]],
             1,
             [3, 3],
+            [["DELETE", 2], ["INSERT", 13]],
+            [[5, 5, 3]],
+            [["delete", 2], ["insert", 3]],
             [[11]],
             ["prod", 11],
             [5, 16],
