@@ -5,6 +5,7 @@ import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -670,3 +671,40 @@ def test_a_job_of_planning_has_few_tasks_and_returns_only_files_that_may_match(
     assert sorted(row.id for row in read.collect()) == [33, 71]
     assert sum(rows_of_tasks) == 2
     assert tasks == [min(8, max(least, of_a_processor * spark.sparkContext.defaultParallelism))]
+
+
+def test_the_error_of_a_missing_or_damaged_file_has_the_table_and_the_next_step(spark: SparkSession, sql: Run, lake: SqlCatalog) -> None:
+    """Spark's own error has the file. Here its cause has the rest, and the error of the file system or of Parquet as its own cause."""
+    create(lake, "id BIGINT, s STRING", **{"format-version": "3", "write.delete.mode": "merge-on-read"})
+    append(lake, [(number, f"text {number}") for number in range(1000)])
+    table = lake.load_table("db.t")
+    (task,) = table.scan().plan_files()
+    file = Path(task.file.file_path)
+    whole = file.read_bytes()
+    damages = {
+        "FileNotFoundException": None,
+        "is not a Parquet file": b"no file" * 100,
+        "FAILED_READ_FILE": whole[:4] + bytes(len(whole) // 3) + whole[4 + len(whole) // 3 :],  # the pages
+    }
+    for deletes in (False, True):
+        if deletes:
+            table.delete("id = 5")
+        for vectorised, (shown, content) in product(("true", "false"), damages.items()):
+            spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorised)
+            file.unlink() if content is None else file.write_bytes(content)
+            try:
+                with pytest.raises(Exception, match=f"(?s)FAILED_READ_FILE.*{file.name}") as caught:
+                    sql("SELECT sum(id), max(s) FROM lake.db.t")
+            finally:
+                file.write_bytes(whole)
+                spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+            texts, java = [], getattr(caught.value, "java_exception", None) or caught.value._origin  # type: ignore[attr-defined]  # of PySpark
+            while java is not None:
+                texts.append(java.toString())
+                java = java.getCause()
+            described = next(place for place, text in enumerate(texts) if f"{file.name} of lake.db.t: " in text)
+            assert "Next: restore the file from a copy" in texts[described]
+            assert f"{file.name} of lake.db.t: " in str(caught.value), str(caught.value)
+            assert described < len(texts) - 1
+            assert shown in " ".join(texts)
+    assert sql("SELECT count(*) FROM lake.db.t") == [(999,)]

@@ -27,7 +27,8 @@ import scala.runtime.AbstractFunction1;
 
 /**
  * Spark's Parquet format that also reads unsigned integers, if every value fits the signed type of the table; a value that does not fit fails the query. Some writers store unsigned numbers in
- * columns of type `int` and `long`, and no metadata of the table shows this. The footer shows it, which the reader opens anyway. All else is as in Spark's format.
+ * columns of type `int` and `long`, and no metadata of the table shows this. The footer shows it, which the reader opens anyway. Errors of files have the table and the next step.
+ * All else is as in Spark's format.
  *
  * Executors receive these classes in a jar. Spec: Parquet (Appendix A).
  */
@@ -112,13 +113,20 @@ public class SignedParquet extends ParquetFileFormat {
 
     public Object apply(Object opened) {
       PartitionedFile file = (PartitionedFile) opened;
+      String path = file.toPath().toString();
       SignedReadSupport.takeUnsigned();
-      Iterator rows = (Iterator) reader.apply(file);
-      UnsignedValues[] unsigned = settings == null ? SignedReadSupport.takeUnsigned() : unsignedIn(file);
+      Iterator rows;
+      UnsignedValues[] unsigned;
+      try {
+        rows = new FileErrors((Iterator) reader.apply(file), path, table);
+        unsigned = settings == null ? SignedReadSupport.takeUnsigned() : unsignedIn(file);
+      } catch (Exception error) {
+        throw FileErrors.described(error, path, table);
+      }
       if (unsigned == null) return rows;
       int[] places = new int[unsigned.length];
       for (int i = 0; i < places.length; i++) places[i] = required.fieldIndex(unsigned[i].path);
-      return new SignedRows(rows, unsigned, places, file.toPath().toString(), table);
+      return new SignedRows(rows, unsigned, places, path, table);
     }
 
     private UnsignedValues[] unsignedIn(PartitionedFile file) {
