@@ -68,10 +68,9 @@ COLUMNS = {
     "texts": text,
     "lists": lambda chosen: [number(chosen) for _ in range(chosen.randrange(4))],
     "nulls": lambda chosen: None,
+    "leaves": lambda chosen: chosen.choice((number(chosen), text(chosen), chosen.random())),  # of several types, and so without a column
     "wide": lambda chosen: {f"f{place:03}": place for place in range(310) if chosen.random() < 0.99},
 }
-# Java 1.12 gives values of several types no column; here the most frequent type has one, as in Java 1.11.
-MIXED = {"leaves": lambda chosen: chosen.choice((number(chosen), text(chosen), chosen.random()))}
 # Java stores decimals of 16 bytes in the column at its scale, also if their own scale is smaller; here they stay encoded and keep their scale.
 RESCALED = "decimals"
 # Their types have no columns here, since Spark's reader fails on them.
@@ -88,7 +87,7 @@ def variants(values: Values) -> Any:
 
 
 def columns() -> Iterator[tuple[str, Any]]:
-    for seed, (name, made) in enumerate({**COLUMNS, **MIXED}.items()):
+    for seed, (name, made) in enumerate(COLUMNS.items()):
         chosen = random.Random(seed)
         yield name, variants([... if chosen.random() < 0.05 else made(chosen) for _ in range(ROWS)])
     for name, value in LEFT_ENCODED.items():
@@ -139,13 +138,6 @@ def test_variants_are_shredded_into_the_columns_and_bytes_of_java(written: tuple
         if name == RESCALED:
             differ = [pair for pair in differ if pair[0]["value"][0] >> 2 != DECIMAL16]
         assert not differ, (name, differ[:3])
-
-
-def test_values_of_several_types_have_no_column_of_java(written: tuple[pq.ParquetFile, pq.ParquetFile]) -> None:
-    for name in MIXED:
-        ours, theirs = (stored_type(file, name) for file in written)
-        assert [field.name for field in ours.fields] == ["metadata", "value", "typed_value"]
-        assert [field.name for field in theirs.fields] == ["metadata", "value"]
 
 
 def test_values_of_types_that_spark_has_no_variants_of_are_the_only_ones_without_columns_of_java(

@@ -1,7 +1,7 @@
 """Choose the columns into which the variants of a Parquet file are shredded, from its first rows.
 
 The columns are those that Java chooses, but never of the types time, uuid and timestamp in nanoseconds, because Spark's reader fails on them.
-`variant_shredder.py` splits variants into the columns. JAVA: VariantShreddingAnalyzer. Spec: Parquet, Variant Shredding.
+`variant_shredder.py` splits variants into the columns. JAVA: VariantShreddingAnalyzer of 1.12. Spec: Parquet, Variant Shredding.
 """
 
 from collections import Counter
@@ -23,16 +23,6 @@ _MAX_DIGITS = 38
 _OBJECT, _ARRAY = -2, -1
 _INTEGERS = (form.INT8, form.INT16, form.INT32, form.INT64)
 _DECIMALS = (form.DECIMAL4, form.DECIMAL8, form.DECIMAL16)
-# Of types that are equally frequent, the later one is chosen.
-_PRIORITIES = {
-    kind: place
-    for place, kind in enumerate(
-        (
-            *(form.TRUE, *_INTEGERS, form.FLOAT, form.DOUBLE, *_DECIMALS, form.DATE, form.TIME, form.TIMESTAMPTZ, form.TIMESTAMP),
-            *(form.BINARY, form.STRING, form.TIMESTAMPTZ_NANOS, form.TIMESTAMP_NANOS, form.UUID_KIND),
-        )
-    )
-}
 # The columns of values with a fixed width: the Arrow type and numpy's type by the kind of the values.
 FIXED_WIDTH: Mapping[int, tuple[Any, str]] = {
     form.INT8: (pa.int8(), "i1"),
@@ -81,8 +71,8 @@ class _Observed:
                 self.element.observe(names, inner, depth + 1)
 
     def typed_value(self, variants: int) -> Any:
-        """Return the Arrow type of the column for the most frequent type; None without such a column. `variants` is the number of observed variants."""
-        kind = self._most_frequent_kind()
+        """Return the Arrow type of the column for values of one type; None without such a column. `variants` is the number of observed variants."""
+        kind = self._common_kind()
         if kind == _OBJECT:
             inner = [(name, typed) for name, part in self._frequent_fields(variants) if (typed := part.typed_value(variants)) is not None]
             return pa.struct([pa.field(name, group_type(typed), nullable=False) for name, typed in inner]) if inner else None
@@ -96,14 +86,12 @@ class _Observed:
             return FIXED_WIDTH[kind][0]
         return {form.TRUE: pa.bool_(), form.STRING: pa.string(), form.BINARY: pa.binary()}.get(kind)
 
-    def _most_frequent_kind(self) -> int:
-        counts = self.kinds.copy()
-        for group in (_INTEGERS, _DECIMALS):
-            present = [kind for kind in group if kind in counts]
-            if present:
-                total = sum(counts.pop(kind) for kind in present)
-                counts[present[-1]] = total
-        return max(counts, key=lambda kind: (counts[kind], _PRIORITIES.get(kind, -1)), default=form.NULL)
+    def _common_kind(self) -> int:
+        """Return the kind of all values, and the widest one of integers or decimals of several widths; that of null for values of several types."""
+        for family in (_INTEGERS, _DECIMALS):
+            if self.kinds and self.kinds.keys() <= set(family):
+                return max(self.kinds, key=family.index)
+        return next(iter(self.kinds)) if len(self.kinds) == 1 else form.NULL
 
     def _frequent_fields(self, variants: int) -> "list[tuple[str, _Observed]]":
         frequent = [(name, part) for name, part in self.fields.items() if part.kinds.total() >= _MIN_FREQUENCY * variants]
