@@ -256,7 +256,7 @@ def _retrying(settings: Mapping[str, str]) -> "tenacity.Retrying":
     def wait_s(state: "tenacity.RetryCallState") -> float:
         attempt_ms = round((time.monotonic() - begun_s) * 1000)
         longest_ms = longest_wait_ms(state.attempt_number, attempt_ms, min_wait_ms, max_wait_ms)
-        return random.uniform(0, longest_ms / 1000)  # noqa: S311  no secret
+        return random.SystemRandom().uniform(0, longest_ms / 1000)
 
     return tenacity.Retrying(
         before=begin,

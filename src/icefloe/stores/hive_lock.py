@@ -77,7 +77,7 @@ class MetastoreLock:
         while state == types.LockState.WAITING:
             if time.monotonic() >= until:
                 raise LockError(self._timeout_message(timeout_s))
-            time.sleep(min(wait_s * random.uniform(0.8, 1.2), max(until - time.monotonic(), 0)))  # noqa: S311  no secret
+            time.sleep(min(wait_s * random.SystemRandom().uniform(0.8, 1.2), max(until - time.monotonic(), 0)))
             wait_s = min(wait_s * _WAIT_GROWTH, self._seconds(MAX_WAIT))
             state = self._session.call("check_lock", types.CheckLockRequest(lockid=self._id)).state
         if state != types.LockState.ACQUIRED:

@@ -234,7 +234,7 @@ def _decompress(response: "httpx.Response") -> Iterator[bytes]:
 
 def _wait(attempt: int, reply: Reply) -> float:
     """Return the seconds before the next attempt: the time that the server requests, or doubling waits with jitter."""
-    backoff: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.5, 1.0)  # noqa: S311  no secret
+    backoff: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.SystemRandom().uniform(0.5, 1.0)
     retry_after = reply.headers.get("retry-after", "").strip()
     if retry_after.isdecimal() and len(retry_after) < 6:
         return max(backoff, min(float(retry_after), LONGEST_RETRY_AFTER_S))
