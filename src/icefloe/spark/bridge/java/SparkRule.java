@@ -61,7 +61,9 @@ public final class SparkRule extends Rule {
     LogicalPlan replaced = replace(new JoinHints().hinted(plan));
     if (!hasScans) return replaced;
     // Spark's filters are now above the new plans.
-    replaced = (LogicalPlan) new NonNullColumns().apply(PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced)));
+    replaced = PartitionedFiles.withConditions(PushDownPredicates$.MODULE$.apply(replaced));
+    // The schema of a stream's state must be that of batches without rows, which have no scan.
+    if (!plan.isStreaming()) replaced = (LogicalPlan) new NonNullColumns().apply(replaced);
     return hasVariants ? withExtractions(replaced) : replaced;
   }
 
